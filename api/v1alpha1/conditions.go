@@ -1,0 +1,127 @@
+package v1alpha1
+
+// Conditions of a Tool.
+const (
+	// ConditionReady of a Tool is True when its configuration can be used for probes, False when a
+	// person has to mend it. It says nothing about whether the tool works: see ToolHealth.
+	ConditionReady = "Ready"
+	// ConditionProbeSafe of a Tool is True when a probe has something it may call, False when every
+	// call of the tool may change something, so that it is diagnosed from history alone.
+	ConditionProbeSafe = "ProbeSafe"
+)
+
+// Reasons of Ready and ProbeSafe.
+const (
+	// ReasonConfigured goes with Ready=True.
+	ReasonConfigured = "Configured"
+	// ReasonDuplicateToolName goes with Ready=False: an older Tool of the namespace has the same toolName.
+	ReasonDuplicateToolName = "DuplicateToolName"
+	// ReasonCredentialNotFound goes with Ready=False: the named Secret does not exist.
+	ReasonCredentialNotFound = "CredentialNotFound"
+	// ReasonCredentialNotReadable goes with Ready=False: the manager may not read the Secret, because
+	// the project has not created the RoleBinding for it.
+	ReasonCredentialNotReadable = "CredentialNotReadable"
+	// ReasonCredentialNotAllowed goes with Ready=False: the Secret has another type than the one for
+	// system credentials, or does not list the endpoint's host.
+	ReasonCredentialNotAllowed = "CredentialNotAllowed"
+	// ReasonInputInvalid goes with Ready=False: the probe's input is too large.
+	ReasonInputInvalid = "InputInvalid"
+	// ReasonSafeProbe goes with ProbeSafe=True: the tool itself is declared safe.
+	ReasonSafeProbe = "SafeProbe"
+	// ReasonReadOnlyCall goes with ProbeSafe=True: a read-only call is declared.
+	ReasonReadOnlyCall = "ReadOnlyCall"
+	// ReasonWriteOnly goes with ProbeSafe=False: nothing is declared that a probe may call.
+	ReasonWriteOnly = "WriteOnly"
+	// ReasonDiagnosisDisabled goes with ProbeSafe=False: spec.diagnosis is Disabled.
+	ReasonDiagnosisDisabled = "DiagnosisDisabled"
+)
+
+// Conditions of a ToolHealth.
+const (
+	// ConditionAvailable of a ToolHealth is True for OK and DEGRADED, False for DOWN, and Unknown when
+	// nothing is known or the next real call is the test.
+	ConditionAvailable = "Available"
+	// ConditionCooldownPrefix begins the type of the condition that each cooldown of a ToolHealth has;
+	// its signature follows. True while the cooldown runs, False once it has ended.
+	ConditionCooldownPrefix = "cooldown.tools.agrajag.dev/"
+)
+
+// Reasons of Available and of the cooldown conditions.
+const (
+	// ReasonOK goes with Available=True: the tool works.
+	ReasonOK = "OK"
+	// ReasonDegraded goes with Available=True: calls fail now and then.
+	ReasonDegraded = "Degraded"
+	// ReasonDown goes with Available=False: calls fail.
+	ReasonDown = "Down"
+	// ReasonRetesting goes with Available=Unknown: the expected recovery has passed, the next real call
+	// is the test.
+	ReasonRetesting = "Retesting"
+	// ReasonNoState goes with Available=Unknown: the row exists only for a cooldown.
+	ReasonNoState = "NoState"
+	// ReasonOverridden goes with any status of Available: spec.override is in force.
+	ReasonOverridden = "Overridden"
+	// ReasonCoolingDown goes with a cooldown condition that is True.
+	ReasonCoolingDown = "CoolingDown"
+	// ReasonExpired goes with a cooldown condition that is False.
+	ReasonExpired = "Expired"
+)
+
+// ConditionAccepted of an ErrorPatternSet, a DiagnosisRecipe or a ToolHealth is True when all of the object is
+// in force, False when part or all of it is ignored; the message says which and why.
+const ConditionAccepted = "Accepted"
+
+// Reasons of Accepted.
+const (
+	// ReasonAccepted goes with Accepted=True.
+	ReasonAccepted = "Accepted"
+	// ReasonInvalidEntries goes with Accepted=False of an ErrorPatternSet: the entries that the message
+	// names by path are skipped, the others are in force.
+	ReasonInvalidEntries = "InvalidEntries"
+	// ReasonAINotAllowed goes with Accepted=False of a DiagnosisRecipe: the AI part of a project
+	// that belongs to a tenant is ignored; its limits are in force.
+	ReasonAINotAllowed = "AINotAllowed"
+	// ReasonWrongNamespace goes with Accepted=False of a ToolHealth: a row of that scope and scopeId
+	// belongs in another namespace, so this one is ignored.
+	ReasonWrongNamespace = "WrongNamespace"
+	// ReasonWrongName goes with Accepted=False of a ToolHealth: the row of that identity has another
+	// name, which the message tells, so this one is ignored.
+	ReasonWrongName = "WrongName"
+)
+
+// Conditions of a DiagnosisJob. Reconciling and Stalled are those that generic status readers know.
+const (
+	// ConditionComplete of a DiagnosisJob is True once it is closed, whatever the outcome.
+	ConditionComplete = "Complete"
+	// ConditionReconciling of a DiagnosisJob is True while it waits or runs.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled of a DiagnosisJob is True when it closed without a verdict because something has
+	// to be mended; the message says what.
+	ConditionStalled = "Stalled"
+)
+
+// Reasons of Complete, Reconciling and Stalled.
+const (
+	// ReasonWaiting goes with Reconciling=True: the job is in the queue.
+	ReasonWaiting = "Waiting"
+	// ReasonDiagnosing goes with Reconciling=True: the probe loop runs.
+	ReasonDiagnosing = "Diagnosing"
+	// ReasonDiagnosed says that the probe loop reached a verdict.
+	ReasonDiagnosed = "Diagnosed"
+	// ReasonClassified says that a rule decided; no diagnosis was needed.
+	ReasonClassified = "Classified"
+	// ReasonFallback says that the run ended without a usable verdict, so that the fallback was applied.
+	ReasonFallback = "Fallback"
+	// ReasonCoalesced says that an older job for the same fault is open.
+	ReasonCoalesced = "Coalesced"
+	// ReasonCovered says that another job's verdict, made after this job was created, covers it.
+	ReasonCovered = "Covered"
+	// ReasonAlreadyDiagnosed says that a fresh verdict for the same fault is in force.
+	ReasonAlreadyDiagnosed = "AlreadyDiagnosed"
+	// ReasonRecipeInvalid says that the recipe cannot be used, so that nothing was diagnosed.
+	ReasonRecipeInvalid = "RecipeInvalid"
+	// ReasonModelUnavailable says that the model could not be asked.
+	ReasonModelUnavailable = "ModelUnavailable"
+	// ReasonAttemptsExhausted says that the manager was lost during the run more often than it is tried again.
+	ReasonAttemptsExhausted = "AttemptsExhausted"
+)

@@ -1,0 +1,167 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// MatchText is a piece of text that a selector looks for.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=256
+type MatchText string
+
+// PatternID identifies a rule within a layer.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=120
+// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
+type PatternID string
+
+// ErrorPatternSetSpec holds rules in the specification's error-patterns.yaml format.
+type ErrorPatternSetSpec struct {
+	// patterns are tried in order; the first match decides. An entry with the id of a deeper layer replaces
+	// that entry in its place; a new id is placed before the entry that `before` names, by default before
+	// `fallback`.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1000
+	Patterns []ErrorPattern `json:"patterns"`
+}
+
+// ErrorPattern is one rule: if a reported error matches, this is what it means.
+type ErrorPattern struct {
+	// id identifies the rule. It is unique within a layer.
+	// +required
+	ID PatternID `json:"id"`
+
+	// match selects errors. All fields that are set must match; an empty match matches every error.
+	// +required
+	Match ErrorMatch `json:"match"`
+
+	// signature names the kind of error. It is the key of cooldowns and of coalescing.
+	// +required
+	Signature ErrorSignature `json:"signature"`
+
+	// classification is what the error means. UNCLEAR asks for a diagnosis.
+	// +required
+	Classification Classification `json:"classification"`
+
+	// cooldown is how long the same error is answered without looking again: an ISO-8601 duration such as
+	// PT5M, or header:<name> to take the wait that the answer's header states. Default: by classification.
+	// +optional
+	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MaxLength=80
+	// +kubebuilder:validation:Pattern=`^(header:[A-Za-z0-9][-A-Za-z0-9_]{0,63}|P([0-9]{1,4}W|([0-9]{1,4}D)?(T([0-9]{1,5}H)?([0-9]{1,6}M)?([0-9]{1,8}(\.[0-9]{1,9})?S)?)?))$`
+	// +kubebuilder:validation:XValidation:rule="!self.endsWith('T')",message="a duration must name at least one part after T, as in PT5M"
+	Cooldown string `json:"cooldown,omitempty"`
+
+	// healthAction says what is written into the tool's health at once. Default: none.
+	// +optional
+	HealthAction HealthAction `json:"healthAction,omitempty"`
+
+	// locked tells future automatic maintenance to leave the rule alone. It is a marker, not a permission.
+	// +optional
+	Locked bool `json:"locked,omitempty"`
+
+	// note says why the rule is right. It becomes the note of the health that the rule writes.
+	// +optional
+	// +kubebuilder:validation:MaxLength=500
+	Note string `json:"note,omitempty"`
+
+	// before names the entry before which a new entry is placed. Default: fallback.
+	// +optional
+	Before PatternID `json:"before,omitempty"`
+}
+
+// ErrorMatch selects errors. All fields that are set must match.
+type ErrorMatch struct {
+	// httpStatus matches the HTTP status that the report states.
+	// +optional
+	// +kubebuilder:validation:Minimum=100
+	// +kubebuilder:validation:Maximum=999
+	HTTPStatus *int32 `json:"httpStatus,omitempty"`
+
+	// httpStatusRange matches statuses from the first to the second number, both included.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=2
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:items:Minimum=100
+	// +kubebuilder:validation:items:Maximum=999
+	// +kubebuilder:validation:XValidation:rule="self[0] <= self[1]",message="the first status of a range must not be above the second"
+	HTTPStatusRange []int32 `json:"httpStatusRange,omitempty"`
+
+	// exceptionType matches if any of these is the type of the error or of one of its causes, by full name or
+	// by its last segment.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	ExceptionType []MatchText `json:"exceptionType,omitempty"`
+
+	// bodyContains matches if any of these stands in the body, or in the message where there is no body;
+	// upper and lower case alike.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	BodyContains []MatchText `json:"bodyContains,omitempty"`
+
+	// errorCode matches the error code that the report states.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	ErrorCode string `json:"errorCode,omitempty"`
+}
+
+// ErrorPatternSetStatus says which entries are in force.
+type ErrorPatternSetStatus struct {
+	// observedGeneration is the generation that the conditions speak of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// entries is how many entries are in force.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Entries *int32 `json:"entries,omitempty"`
+
+	// conditions hold Accepted: False names by path the entries that are skipped.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ErrorPatternSet adds to or replaces the rules that classify reported errors: in the operator's namespace for
+// everybody, in a tenant's for its projects, in a project's for that project.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=eps,categories=agrajag
+// +kubebuilder:printcolumn:name="Entries",type=integer,JSONPath=`.status.entries`,description="Entries in force"
+// +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Accepted")].message`
+type ErrorPatternSet struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec holds the rules.
+	// +required
+	Spec ErrorPatternSetSpec `json:"spec"`
+
+	// status says which are in force.
+	// +optional
+	Status ErrorPatternSetStatus `json:"status,omitempty"`
+}
+
+// ErrorPatternSetList is a list of ErrorPatternSets.
+//
+// +kubebuilder:object:root=true
+type ErrorPatternSetList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ErrorPatternSet `json:"items"`
+}
