@@ -142,6 +142,11 @@ type HealthDiagnosis struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=320
 	Job string `json:"job,omitempty"`
+
+	// report identifies the report behind it, so that a retry of that report writes nothing.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Report string `json:"report,omitempty"`
 }
 
 // HealthHistoryEntry is one write of state.

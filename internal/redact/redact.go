@@ -1,0 +1,131 @@
+// Package redact takes secrets out of text that strangers wrote, before it reaches etcd, logs or a model.
+package redact
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/text"
+)
+
+// placeholder stands for a secret: the same for the same secret, so that repeats stay recognisable, and not
+// readable, so that nothing is given away.
+func placeholder(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return "[redacted:" + hex.EncodeToString(sum[:])[:6] + "]"
+}
+
+// secretHeaders carry credentials whatever their value looks like.
+var secretHeaders = map[string]bool{
+	"authorization": true, "proxy-authorization": true, "cookie": true, "set-cookie": true,
+	"x-api-key": true, "api-key": true, "x-auth-token": true, "x-csrf-token": true, "x-amz-security-token": true,
+}
+
+// secretPatterns find secrets in text. In each, the first group is the secret; what surrounds it stays.
+var secretPatterns = []*regexp.Regexp{
+	// Private keys in PEM.
+	regexp.MustCompile(`(-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$))`),
+	// JSON Web Tokens (RFC 7519): two or three base64url parts of which the first begins with {" .
+	regexp.MustCompile(`\b(eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)`),
+	// Tokens whose vendors gave them a prefix so that they can be found.
+	regexp.MustCompile(`\b((?:sk|pk|rk)[-_](?:[A-Za-z0-9]+[-_])*[A-Za-z0-9_-]{16,}|gh[opusr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,}|AKIA[0-9A-Z]{16}|ASIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|ya29\.[0-9A-Za-z_-]{20,}|npm_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|ATATT[A-Za-z0-9_=-]{20,})`),
+	// An Authorization value: the scheme, then a token68 that is no parameter of a challenge (RFC 9110 §11).
+	regexp.MustCompile(`(?i)\b(?:bearer|basic|token)\s+([A-Za-z0-9._~+/-]*[0-9][A-Za-z0-9._~+/-]{6,}|[A-Za-z0-9._~+/-]{6,}[0-9][A-Za-z0-9._~+/-]*)(?:=*(?:[\s',;\\]|$)|")`),
+	// user:password@ in an address.
+	regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s/:@"']*:([^\s/@"']{1,256})@`),
+	// name=value and "name": "value" where the name says that the value is a secret.
+	regexp.MustCompile(`(?i)(?:api[-_]?key|access[-_]?token|refresh[-_]?token|id[-_]?token|auth[-_]?token|client[-_]?secret|secret[-_]?key|session[-_]?token|private[-_]?key|password|passwd|pwd|secret)\\?["']?\s*[:=]\s*\\?["']?([^\s"'&,;\\\]}]{6,512})`),
+}
+
+// Text returns s without the secrets that can be recognised by their shape or by the name beside them.
+func Text(s string) string {
+	for _, pattern := range secretPatterns {
+		s = replaceGroup(pattern, s)
+	}
+	return s
+}
+
+// replaceGroup puts a placeholder in the place of the first group of every match.
+func replaceGroup(pattern *regexp.Regexp, s string) string {
+	matches := pattern.FindAllStringSubmatchIndex(s, -1)
+	if matches == nil {
+		return s
+	}
+	var b strings.Builder
+	end := 0
+	for _, m := range matches {
+		secret := s[m[2]:m[3]]
+		if strings.HasPrefix(secret, "[redacted:") {
+			continue
+		}
+		b.WriteString(s[end:m[2]])
+		b.WriteString(placeholder(secret))
+		end = m[3]
+	}
+	b.WriteString(s[end:])
+	return b.String()
+}
+
+// maxRead bounds how much of one field is searched; what lies behind it is dropped unread.
+const maxRead = 256 << 10
+
+// field returns a field without secrets, cut to limit bytes.
+func field(s string, limit int) string {
+	return text.Cut(Text(text.Cut(s, maxRead)), limit)
+}
+
+// Error takes secrets and excess out of a reported error, in place, and reports whether anything changed. Done
+// twice it changes nothing more.
+func Error(e *v1alpha1.ToolError) bool {
+	changed := false
+	set := func(value *string, limit int) {
+		if clean := field(*value, limit); clean != *value {
+			*value, changed = clean, true
+		}
+	}
+	set(&e.Body, v1alpha1.MaxErrorBody)
+	set(&e.Message, v1alpha1.MaxErrorMessage)
+	set(&e.ErrorCode, 128)
+	set(&e.Host, 253)
+	if len(e.ExceptionTypes) > v1alpha1.MaxExceptionTypes {
+		e.ExceptionTypes, changed = e.ExceptionTypes[:v1alpha1.MaxExceptionTypes], true
+	}
+	for i := range e.ExceptionTypes {
+		value := string(e.ExceptionTypes[i])
+		set(&value, 256)
+		e.ExceptionTypes[i] = v1alpha1.MatchText(value)
+	}
+	return headers(e) || changed
+}
+
+// headers cleans the headers of a reported error.
+func headers(e *v1alpha1.ToolError) bool {
+	changed := false
+	for _, name := range excess(e.Headers, v1alpha1.MaxErrorHeaders) {
+		delete(e.Headers, name)
+		changed = true
+	}
+	for name, value := range e.Headers {
+		clean := field(string(value), v1alpha1.MaxHeaderValue)
+		if secretHeaders[strings.ToLower(name)] && !strings.HasPrefix(clean, "[redacted:") {
+			clean = placeholder(string(value))
+		}
+		if clean != string(value) {
+			e.Headers[name], changed = v1alpha1.HeaderValue(clean), true
+		}
+	}
+	return changed
+}
+
+// excess returns the names, in a stable order, by which a map of headers is larger than limit.
+func excess(headers map[string]v1alpha1.HeaderValue, limit int) []string {
+	if len(headers) <= limit {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(headers))[limit:]
+}
