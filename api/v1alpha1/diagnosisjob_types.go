@@ -28,8 +28,8 @@ type UserID string
 // DiagnosisJobSpec is one error report, or one request to look again. It never changes.
 //
 // +kubebuilder:validation:XValidation:rule="self.trigger != 'tool_call_error' || has(self.error)",message="a tool_call_error needs error: say what the failed call answered"
-// +kubebuilder:validation:XValidation:rule="self.scope != 'SESSION' || (has(self.originatingSessionId) && self.originatingSessionId != ”)",message="scope SESSION needs originatingSessionId"
-// +kubebuilder:validation:XValidation:rule="self.scope != 'USER' || (has(self.originatingUserId) && self.originatingUserId != ”)",message="scope USER needs originatingUserId"
+// +kubebuilder:validation:XValidation:rule="self.scope != 'SESSION' || (has(self.originatingSessionId) && size(self.originatingSessionId) > 0)",message="scope SESSION needs originatingSessionId"
+// +kubebuilder:validation:XValidation:rule="self.scope != 'USER' || (has(self.originatingUserId) && size(self.originatingUserId) > 0)",message="scope USER needs originatingUserId"
 type DiagnosisJobSpec struct {
 	// toolName is the tool that was called.
 	// +required

@@ -100,7 +100,7 @@ type DiagnosisRecipeStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=dr,categories=agrajag
-// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="a DiagnosisRecipe is always named default: a namespace has one",fieldPath=".metadata.name"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="a DiagnosisRecipe is always named default: a namespace has one"
 // +kubebuilder:printcolumn:name="Max-Probes",type=integer,JSONPath=`.spec.maxProbes`
 // +kubebuilder:printcolumn:name="Token-Ceiling",type=integer,JSONPath=`.spec.tokenCeiling`
 // +kubebuilder:printcolumn:name="Max-Scope",type=string,JSONPath=`.spec.maxScope`

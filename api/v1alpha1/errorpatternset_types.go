@@ -52,6 +52,7 @@ type ErrorPattern struct {
 	// +kubebuilder:validation:MaxLength=80
 	// +kubebuilder:validation:Pattern=`^(header:[A-Za-z0-9][-A-Za-z0-9_]{0,63}|P([0-9]{1,4}W|([0-9]{1,4}D)?(T([0-9]{1,5}H)?([0-9]{1,6}M)?([0-9]{1,8}(\.[0-9]{1,9})?S)?)?))$`
 	// +kubebuilder:validation:XValidation:rule="!self.endsWith('T')",message="a duration must name at least one part after T, as in PT5M"
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('header:') || self.matches('[1-9]')",message="a duration must be longer than zero; leave cooldown out for the default of the classification"
 	Cooldown string `json:"cooldown,omitempty"`
 
 	// healthAction says what is written into the tool's health at once. Default: none.

@@ -22,7 +22,7 @@ type ErrorSignature string
 // ToolHealthSpec is the identity of a row: which tool, and for whom.
 //
 // +kubebuilder:validation:XValidation:rule="self.toolName == oldSelf.toolName && self.scope == oldSelf.scope && self.scopeId == oldSelf.scopeId",message="toolName, scope and scopeId identify the row and cannot change: delete it and create another"
-// +kubebuilder:validation:XValidation:rule="(self.scope == 'GLOBAL') == (self.scopeId == ”)",message="scopeId is empty for GLOBAL and set for every other scope",fieldPath=".scopeId"
+// +kubebuilder:validation:XValidation:rule="(self.scope == 'GLOBAL') == (size(self.scopeId) == 0)",message="scopeId is empty for GLOBAL and set for every other scope",fieldPath=".scopeId"
 type ToolHealthSpec struct {
 	// toolName is what agents call the tool.
 	// +required

@@ -1,0 +1,53 @@
+# Targets for people: `make help` lists them.
+SHELL := /usr/bin/env bash -o pipefail -e
+GO ?= go
+BIN := $(CURDIR)/bin
+CONTROLLER_GEN := $(BIN)/controller-gen
+GOLANGCI_LINT := $(BIN)/golangci-lint
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
+
+.PHONY: controlplane
+controlplane: ## Build kube-apiserver, etcd and kubectl into bin/ (5 to 8 minutes the first time, then at once)
+	@hack/controlplane/build.sh >/dev/null
+
+.PHONY: demo
+demo: ## Tell the whole story on a real API server; KEEP=1 leaves it running
+	@assets=$$(hack/controlplane/build.sh) && mkdir -p $(BIN) && $(GO) build -o $(BIN)/ ./cmd/... ./hack/demo && \
+	  KUBEBUILDER_ASSETS=$$assets $(BIN)/demo $(if $(KEEP),--keep)
+
+.PHONY: test
+test: ## Run all tests on a real API server, with the race detector
+	@assets=$$(hack/controlplane/build.sh) && KUBEBUILDER_ASSETS=$$assets $(GO) test -race -timeout 20m ./...
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz test for FUZZTIME (10s)
+	@hack/fuzz.sh $(or $(FUZZTIME),10s)
+
+.PHONY: bench
+bench: ## Run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./internal/...
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## Check style, errors and the dependency rule of docs/design.md
+	$(GOLANGCI_LINT) run ./...
+
+.PHONY: generate
+generate: $(CONTROLLER_GEN) ## Generate deepcopy, CRDs and roles
+	$(CONTROLLER_GEN) object crd:generateEmbeddedObjectMeta=false rbac:roleName=agrajag-manager \
+	  paths=./api/... paths=./internal/... output:crd:dir=config/crd output:rbac:dir=config/rbac
+
+.PHONY: verify
+verify: generate ## Fail if generated files are not current
+	@git diff --exit-code -- api config || { echo "generated files are not current: run 'make generate' and commit"; exit 1; }
+
+.PHONY: build
+build: ## Build the manager into bin/
+	$(GO) build -o $(BIN)/ ./cmd/...
+
+$(CONTROLLER_GEN) $(GOLANGCI_LINT) &: hack/tools/go.mod hack/tools/go.sum
+	@echo "building controller-gen and golangci-lint: a few minutes the first time"
+	cd hack/tools && GOFLAGS=-mod=readonly $(GO) build -o $(BIN)/ sigs.k8s.io/controller-tools/cmd/controller-gen github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $(CONTROLLER_GEN) $(GOLANGCI_LINT)

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/checker"
+	"github.com/agrajag-dev/agrajag/internal/controller"
+	"github.com/agrajag-dev/agrajag/internal/diagnose"
+	"github.com/agrajag-dev/agrajag/internal/health"
+	"github.com/agrajag-dev/agrajag/internal/probe"
+	"github.com/agrajag-dev/agrajag/internal/webhook"
+)
+
+// component is the manager's name in Events and leases.
+const component = "agrajag-manager"
+
+// queueLength is how many jobs may wait between the cheap controller and the diagnoses before it waits itself.
+const queueLength = 1024
+
+// newManager wires a manager. Nothing of it runs before it is started.
+func newManager(config *rest.Config, o options) (manager.Manager, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        scheme,
+		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Metrics:                       server.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress:        o.healthAddress,
+		WebhookServer:                 ctrlwebhook.NewServer(ctrlwebhook.Options{Host: o.webhookHost, Port: o.webhookPort, CertDir: o.webhookCertDir}),
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              component,
+		LeaderElectionNamespace:       o.namespace,
+		LeaderElectionReleaseOnCancel: true, // The process ends when Start returns.
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create manager: %w", err)
+	}
+	check, err := newChecker(mgr, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := addControllers(mgr, check, o); err != nil {
+		return nil, err
+	}
+	addWebhooks(mgr, check)
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, err
+	}
+	return mgr, mgr.AddReadyzCheck("webhooks", mgr.GetWebhookServer().StartedChecker())
+}
+
+// newChecker builds what answers reports, on every replica.
+func newChecker(mgr manager.Manager, o options) (*checker.Checker, error) {
+	ctx := context.Background()
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.DiagnosisJob{}, checker.JobToolIndex, checker.IndexJobTool); err != nil {
+		return nil, fmt.Errorf("index jobs: %w", err)
+	}
+	cascade := checker.NewCascade(mgr.GetClient())
+	if err := cascade.Watch(ctx, mgr.GetCache()); err != nil {
+		return nil, err
+	}
+	store := health.NewStore(health.StoreOptions{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{},
+		Recorder: mgr.GetEventRecorder(component), MaxRows: o.maxRows, MaxUnknownToolRows: o.maxUnknownRows,
+	})
+	return &checker.Checker{
+		Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Cascade: cascade, Store: store, Clock: clock.RealClock{},
+		OperatorNamespace: o.namespace, FreshnessWindow: o.freshnessWindow,
+	}, nil
+}
+
+// addControllers registers a controller for each kind, and the diagnoses.
+func addControllers(mgr manager.Manager, check *checker.Checker, o options) error {
+	guard, err := o.guard()
+	if err != nil {
+		return err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("name this manager: %w", err)
+	}
+	// Secrets are read one by one: the manager may neither list nor watch them.
+	credentials := probe.Credentials{Reader: mgr.GetAPIReader()}
+	queue := make(chan event.TypedGenericEvent[*v1alpha1.DiagnosisJob], queueLength)
+	recorder := mgr.GetEventRecorder(component)
+	c, now := mgr.GetClient(), clock.RealClock{}
+	return errors.Join(
+		(&controller.ToolReconciler{Client: c, Credentials: credentials, Clock: now}).SetupWithManager(mgr),
+		(&controller.ToolHealthReconciler{Client: c, Store: check.Store, Clock: now, OperatorNamespace: o.namespace}).SetupWithManager(mgr),
+		(&controller.ErrorPatternSetReconciler{Client: c, Cascade: check.Cascade, Clock: now, OperatorNamespace: o.namespace}).SetupWithManager(mgr),
+		(&controller.DiagnosisRecipeReconciler{Client: c, Clock: now, OperatorNamespace: o.namespace}).SetupWithManager(mgr),
+		(&controller.DiagnosisJobReconciler{Client: c, Checker: check, Clock: now, Recorder: recorder, Queue: queue, TTL: o.jobTTL}).SetupWithManager(mgr),
+		(&controller.DiagnosisReconciler{
+			Client: c, Live: mgr.GetAPIReader(), Checker: check, Clock: now, Recorder: recorder, Queue: queue,
+			Engine:  &diagnose.Engine{Prober: probe.New(probe.Options{Guard: guard, Clock: now}), Credentials: credentials, Clock: now},
+			Chats:   chats(o, guard, credentials),
+			Holder:  host + "_" + string(uuid.NewUUID()),
+			Workers: o.diagnosisWorkers,
+		}).SetupWithManager(mgr),
+	)
+}
+
+// addWebhooks registers what answers reports. The server runs on every replica.
+func addWebhooks(mgr manager.Manager, check *checker.Checker) {
+	decoder := admission.NewDecoder(mgr.GetScheme())
+	hooks := map[string]admission.Handler{
+		webhook.PreparePath: &webhook.Preparer{Checker: check, Decoder: decoder},
+		webhook.AnswerPath:  &webhook.Answerer{Checker: check, Client: mgr.GetClient(), Decoder: decoder},
+	}
+	for path, handler := range hooks {
+		var hook http.Handler = &admission.Webhook{Handler: handler, RecoverPanic: new(true)}
+		mgr.GetWebhookServer().Register(path, hook)
+	}
+}

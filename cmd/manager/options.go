@@ -1,0 +1,123 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/agrajag-dev/agrajag/internal/checker"
+	"github.com/agrajag-dev/agrajag/internal/health"
+	"github.com/agrajag-dev/agrajag/internal/probe"
+)
+
+// options are the settings of a manager.
+type options struct {
+	kubeconfig       string
+	namespace        string
+	metricsAddress   string
+	healthAddress    string
+	webhookHost      string
+	webhookPort      int
+	webhookCertDir   string
+	leaderElect      bool
+	models           string
+	modelEndpoint    string
+	modelKeyFile     string
+	probeAllow       string
+	probeDeny        string
+	freshnessWindow  time.Duration
+	diagnosisWorkers int
+	jobTTL           time.Duration
+	maxRows          int
+	maxUnknownRows   int
+}
+
+// bind declares the flags.
+func (o *options) bind(f *flag.FlagSet) {
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without it the service account of the pod, or $KUBECONFIG, is used")
+	f.StringVar(&o.namespace, "namespace", "agrajag-system", "the operator's own namespace: rules, rows and the recipe there are for everybody")
+	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics; 0 serves none")
+	f.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
+	f.StringVar(&o.webhookHost, "webhook-host", "", "address on which the webhooks are served; empty: every one")
+	f.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the webhooks")
+	f.StringVar(&o.webhookCertDir, "webhook-cert-dir", "/etc/agrajag/webhook", "directory of the webhooks' tls.crt and tls.key; a renewed certificate is taken up")
+	f.BoolVar(&o.leaderElect, "leader-elect", true, "let one of several managers run controllers and diagnoses; webhooks run on all")
+	f.StringVar(&o.models, "model", "", "model that diagnoses, or several separated by commas that are tried in order; empty: the built-in diagnostician, which needs none")
+	f.StringVar(&o.modelEndpoint, "model-endpoint", "https://api.openai.com/v1", "base URL of the OpenAI-compatible API that serves --model")
+	f.StringVar(&o.modelKeyFile, "model-key-file", "", "file with the API key, mounted from a Secret; it is read for each diagnosis; empty: no key is sent")
+	f.StringVar(&o.probeAllow, "probe-allow", "", "CIDRs, separated by commas, that probes may reach although they are refused by default (loopback, link-local, cloud metadata)")
+	f.StringVar(&o.probeDeny, "probe-deny", "", "CIDRs, separated by commas, that probes may not reach besides; the API server is always among them")
+	f.DurationVar(&o.freshnessWindow, "freshness-window", checker.DefaultFreshnessWindow, "how long a verdict spares the same unclear error another diagnosis; 0: not at all")
+	f.IntVar(&o.diagnosisWorkers, "diagnosis-workers", 4, "how many diagnoses run at once")
+	f.DurationVar(&o.jobTTL, "job-ttl", time.Hour, "how long a closed DiagnosisJob is kept")
+	f.IntVar(&o.maxRows, "max-rows", health.DefaultMaxRows, "how many ToolHealths a namespace may hold; further errors are answered but not stored")
+	f.IntVar(&o.maxUnknownRows, "max-unknown-tool-rows", health.DefaultMaxUnknownToolRows, "how many of them may be about tools without a Tool")
+}
+
+// validate says what is wrong with the settings, and what to write instead.
+func (o *options) validate() error {
+	var problems []error
+	if o.namespace == "" {
+		problems = append(problems, errors.New("--namespace must name the operator's namespace"))
+	}
+	if o.diagnosisWorkers < 1 || o.diagnosisWorkers > 64 {
+		problems = append(problems, fmt.Errorf("--diagnosis-workers must be from 1 to 64, not %d", o.diagnosisWorkers))
+	}
+	if o.freshnessWindow < 0 || o.jobTTL < 0 {
+		problems = append(problems, errors.New("--freshness-window and --job-ttl must not be negative"))
+	}
+	if o.maxRows < 1 || o.maxUnknownRows < 1 {
+		problems = append(problems, errors.New("--max-rows and --max-unknown-tool-rows must be at least 1"))
+	}
+	if u, err := url.Parse(o.modelEndpoint); o.models != "" && (err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http")) {
+		problems = append(problems, errors.New("--model-endpoint must be an address such as https://models.example.com/v1"))
+	}
+	if _, err := o.guard(); err != nil {
+		problems = append(problems, err)
+	}
+	return errors.Join(problems...)
+}
+
+// guard returns where probes may go. The API server is none of it.
+func (o *options) guard() (probe.Guard, error) {
+	allow, err := probe.ParsePrefixes(list(o.probeAllow))
+	if err != nil {
+		return probe.Guard{}, fmt.Errorf("--probe-allow: %w", err)
+	}
+	denied := list(o.probeDeny)
+	if host := os.Getenv("KUBERNETES_SERVICE_HOST"); host != "" {
+		denied = append(denied, host)
+	}
+	deny, err := probe.ParsePrefixes(denied)
+	if err != nil {
+		return probe.Guard{}, fmt.Errorf("--probe-deny: %w", err)
+	}
+	return probe.Guard{Allow: allow, Deny: deny}, nil
+}
+
+// list splits a list of values separated by commas.
+func list(s string) []string {
+	var values []string
+	for value := range strings.SplitSeq(s, ",") {
+		if value = strings.TrimSpace(value); value != "" {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+// restConfig finds the API server.
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig != "" {
+		return clientcmd.BuildConfigFromFlags("", kubeconfig)
+	}
+	return ctrl.GetConfig()
+}

@@ -1,0 +1,123 @@
+package checker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/classify"
+	"github.com/agrajag-dev/agrajag/internal/tenancy"
+)
+
+// maxCompiled bounds the rule lists that are kept; beyond it they are compiled anew when asked for.
+const maxCompiled = 4096
+
+// Cascade holds the effective rules of every project: bundled, then the operator's, the tenant's and the
+// project's (design §2). A list is compiled when it is first asked for after a change, never per report.
+type Cascade struct {
+	reader client.Reader
+
+	mu       sync.Mutex
+	changes  int
+	compiled map[tenancy.Place]compiled
+}
+
+type compiled struct {
+	rules    *classify.Rules
+	problems []classify.Problem
+}
+
+// NewCascade returns a Cascade over the ErrorPatternSets that reader finds.
+func NewCascade(reader client.Reader) *Cascade {
+	return &Cascade{reader: reader, compiled: map[tenancy.Place]compiled{}}
+}
+
+// Watch makes every change of an ErrorPatternSet count.
+func (c *Cascade) Watch(ctx context.Context, from cache.Cache) error {
+	informer, err := from.GetInformer(ctx, &v1alpha1.ErrorPatternSet{})
+	if err != nil {
+		return fmt.Errorf("watch ErrorPatternSets: %w", err)
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { c.Forget() }, DeleteFunc: func(any) { c.Forget() },
+		UpdateFunc: func(before, after any) {
+			// A status write changes no rule.
+			if before.(*v1alpha1.ErrorPatternSet).Generation != after.(*v1alpha1.ErrorPatternSet).Generation {
+				c.Forget()
+			}
+		},
+	})
+	return err
+}
+
+// Forget drops every compiled list.
+func (c *Cascade) Forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changes++
+	clear(c.compiled)
+}
+
+// Rules returns the effective rules of a place.
+func (c *Cascade) Rules(ctx context.Context, place tenancy.Place) (*classify.Rules, error) {
+	list, err := c.get(ctx, place)
+	return list.rules, err
+}
+
+// Compiled returns the effective rules of a place and what is wrong with the entries of its sets.
+func (c *Cascade) Compiled(ctx context.Context, place tenancy.Place) (*classify.Rules, []classify.Problem, error) {
+	list, err := c.get(ctx, place)
+	return list.rules, list.problems, err
+}
+
+func (c *Cascade) get(ctx context.Context, place tenancy.Place) (compiled, error) {
+	c.mu.Lock()
+	list, ok := c.compiled[place]
+	changes := c.changes
+	c.mu.Unlock()
+	if ok {
+		return list, nil
+	}
+	layers, err := c.layers(ctx, place)
+	if err != nil {
+		return compiled{}, err
+	}
+	list.rules, list.problems = classify.Compile(layers...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.changes == changes { // Else what was read may be outdated.
+		if len(c.compiled) >= maxCompiled {
+			clear(c.compiled)
+		}
+		c.compiled[place] = list
+	}
+	return list, nil
+}
+
+// layers reads the sets of a place. One namespace is one layer, even where it stands for two.
+func (c *Cascade) layers(ctx context.Context, place tenancy.Place) ([]classify.Layer, error) {
+	layers := []classify.Layer{classify.Bundled()}
+	seen := map[string]bool{}
+	for _, level := range []struct{ name, namespace string }{
+		{"operator", place.Operator}, {"tenant", place.Tenant}, {"project", place.Project},
+	} {
+		if seen[level.namespace] {
+			continue
+		}
+		seen[level.namespace] = true
+		var sets v1alpha1.ErrorPatternSetList
+		if err := c.reader.List(ctx, &sets, client.InNamespace(level.namespace)); err != nil {
+			return nil, fmt.Errorf("list ErrorPatternSets of namespace %s: %w", level.namespace, err)
+		}
+		slices.SortFunc(sets.Items, func(a, b v1alpha1.ErrorPatternSet) int { return strings.Compare(a.Name, b.Name) })
+		layers = append(layers, classify.LayerOf(level.name, sets.Items))
+	}
+	return layers, nil
+}

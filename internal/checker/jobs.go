@@ -1,0 +1,121 @@
+package checker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/tenancy"
+	"github.com/agrajag-dev/agrajag/internal/text"
+)
+
+// JobToolIndex is the cache's index of jobs by the tool that they are about.
+const JobToolIndex = "spec.toolName"
+
+// IndexJobTool is the indexer behind JobToolIndex.
+func IndexJobTool(object client.Object) []string {
+	return []string{string(object.(*v1alpha1.DiagnosisJob).Spec.ToolName)}
+}
+
+// jobs returns the jobs of the report's tool, other than the report's own. They are shared with the cache and
+// must not be changed.
+func (c *Checker) jobs(ctx context.Context, place tenancy.Place, r Report) ([]jobFact, error) {
+	var list v1alpha1.DiagnosisJobList
+	if err := c.Cache.List(ctx, &list, client.InNamespace(r.Project), client.MatchingFields{JobToolIndex: r.Tool}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list jobs of tool %s: %w", r.Tool, err)
+	}
+	facts := make([]jobFact, 0, len(list.Items))
+	for i := range list.Items {
+		job := &list.Items[i]
+		if r.Job != nil && job.UID == r.Job.UID || !job.DeletionTimestamp.IsZero() {
+			continue
+		}
+		key, err := c.jobKey(ctx, place, job)
+		if err != nil {
+			return nil, err
+		}
+		facts = append(facts, jobFact{job: job, key: key})
+	}
+	return facts, nil
+}
+
+// jobKey returns the coalescing key of a job in a place.
+func (c *Checker) jobKey(ctx context.Context, place tenancy.Place, job *v1alpha1.DiagnosisJob) (tenancy.JobKey, error) {
+	r := ReportOf(job)
+	if job.Status.ErrorSignature != "" {
+		return keyOf(place, r, job.Status.ErrorSignature), nil
+	}
+	verdict, err := c.classify(ctx, place, r)
+	return keyOf(place, r, verdict.Signature), err
+}
+
+// OpenJob is a job that waits or runs.
+type OpenJob struct {
+	Job *v1alpha1.DiagnosisJob
+	Key tenancy.JobKey
+}
+
+// OpenJobs returns the other open jobs of a job's tool. They are shared and must not be changed.
+func (c *Checker) OpenJobs(ctx context.Context, job *v1alpha1.DiagnosisJob) ([]OpenJob, error) {
+	place, err := c.Place(ctx, job.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	r := ReportOf(job)
+	r.Job = job
+	all, err := c.jobs(ctx, place, r)
+	var open []OpenJob
+	for _, other := range all {
+		if isOpen(other.job) {
+			open = append(open, OpenJob{Job: other.job, Key: other.key})
+		}
+	}
+	return open, err
+}
+
+// isOwnEnd reports whether a job that closed without a verdict was run itself, rather than left to another.
+func isOwnEnd(job *v1alpha1.DiagnosisJob) bool { return job.Status.Attempts > 0 }
+
+// signal adds the report's message to the job that stands for it, if it says something new. One optimistic try:
+// a message that is lost is no loss worth a conflict.
+func (c *Checker) signal(ctx context.Context, d Decision, f facts) {
+	i := slices.IndexFunc(f.jobs, func(other jobFact) bool { return other.job.Name == d.Job })
+	if i < 0 {
+		return
+	}
+	job := f.jobs[i].job
+	message := signalMessage(f.report.Error)
+	if !isNews(job, message) {
+		return
+	}
+	next := job.DeepCopy()
+	next.Status.Signals = append(next.Status.Signals, v1alpha1.JobSignal{At: metav1.NewTime(f.now), Message: message})
+	patch := client.MergeFromWithOptions(job, client.MergeFromWithOptimisticLock{})
+	if err := c.Cache.Status().Patch(ctx, next, patch); err != nil {
+		logf.FromContext(ctx).V(1).Info("Signal not added", "job", client.ObjectKeyFromObject(job), "reason", err.Error())
+	}
+}
+
+// isNews reports whether a message differs from all that an open job has heard so far.
+func isNews(job *v1alpha1.DiagnosisJob, message string) bool {
+	if message == "" || !isOpen(job) || len(job.Status.Signals) >= v1alpha1.MaxSignals {
+		return false
+	}
+	if job.Spec.Error != nil && signalMessage(*job.Spec.Error) == message {
+		return false
+	}
+	return !slices.ContainsFunc(job.Status.Signals, func(s v1alpha1.JobSignal) bool { return s.Message == message })
+}
+
+// signalMessage is what a report says, in one line.
+func signalMessage(e v1alpha1.ToolError) string {
+	if e.Message != "" {
+		return text.Plain(e.Message, 300)
+	}
+	return text.Plain(e.Body, 300)
+}

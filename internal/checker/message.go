@@ -1,0 +1,112 @@
+package checker
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/text"
+)
+
+// maxMessage bounds what a caller is told, in bytes.
+const maxMessage = 800
+
+// describe completes a decision with what the caller is told: what it is, what to do, how long to wait, and which
+// rule says so.
+func describe(d *Decision, f facts) {
+	tool := text.Plain(f.report.Tool, 128)
+	d.Hint = hint(d)
+	switch d.Outcome {
+	case Classified:
+		d.Message = fmt.Sprintf("%s: %s (rule %s)", d.Class, advice(d.Class, tool, d.RetryAfter), d.Verdict.RuleID)
+	case CoolingDown:
+		d.Message = fmt.Sprintf("%s: %s (%s cools down for another %s). The tool said: %s",
+			d.Class, advice(d.Class, tool, d.RetryAfter), d.Verdict.Signature, wait(d.RetryAfter), original(f.report.Error))
+	case AlreadyDiagnosed:
+		d.Message = diagnosedMessage(d, tool)
+	case Coalesced:
+		d.Message = fmt.Sprintf("Diagnosis pending as job %s: do not call %s again before it ends; it usually takes less than %s", d.Job, tool, wait(d.RetryAfter))
+	case Pending:
+		d.Message = fmt.Sprintf("Diagnosis pending: the error of %s is unclear (rule %s, signature %s); see ToolHealth for what is found",
+			tool, d.Verdict.RuleID, d.Verdict.Signature)
+	}
+	d.Message = text.Plain(d.Message, maxMessage)
+}
+
+// diagnosedMessage tells what is in force instead of a new diagnosis.
+func diagnosedMessage(d *Decision, tool string) string {
+	if d.Job != "" {
+		return fmt.Sprintf("Diagnosed a moment ago without a verdict (job %s says why): %s is not diagnosed again for %s", d.Job, tool, wait(d.RetryAfter))
+	}
+	note := ""
+	if last := d.Health.Row.Status.LastDiagnosis; last != nil {
+		note = ". Found: " + last.Note
+	}
+	return fmt.Sprintf("%s: %s is %s for scope %s: %s%s", d.Class, tool, d.Health.State, d.Health.Row.Spec.Scope, advice(d.Class, tool, d.RetryAfter), note)
+}
+
+// advice says what to do about an error of a class.
+func advice(class v1alpha1.Classification, tool string, after time.Duration) string {
+	switch class {
+	case v1alpha1.TechnicallyBroken:
+		return fmt.Sprintf("%s does not work for anybody: plan without it for %s", tool, wait(after))
+	case v1alpha1.UserSpecificTechnical:
+		return fmt.Sprintf("%s works, but not with this user's access: the user has to renew it; do not retry before", tool)
+	case v1alpha1.UserPermission:
+		return fmt.Sprintf("the user may not do this with %s: do not retry until access is granted", tool)
+	case v1alpha1.UserInput:
+		return fmt.Sprintf("%s works, the input was wrong: correct it and call again", tool)
+	case v1alpha1.Intermittent:
+		return fmt.Sprintf("%s may work again soon: retry after %s", tool, wait(after))
+	case v1alpha1.Working:
+		return fmt.Sprintf("%s works: nothing is wrong with it", tool)
+	default:
+		return fmt.Sprintf("%s fails now and then for a reason that was not found: retry after %s", tool, wait(after))
+	}
+}
+
+// hint tells the user what to do, where the user can do something.
+func hint(d *Decision) string {
+	if d.Health.Row != nil && d.Health.Row.Status.LastDiagnosis != nil && d.Outcome == AlreadyDiagnosed {
+		return d.Health.Row.Status.LastDiagnosis.UserActionHint
+	}
+	switch d.Class {
+	case v1alpha1.UserSpecificTechnical:
+		return "Renew your sign-in or token for this tool."
+	case v1alpha1.UserPermission:
+		return "Ask the owner of this tool for access."
+	default:
+		return ""
+	}
+}
+
+// original reflects what the tool said, as far as one line holds it.
+func original(e v1alpha1.ToolError) string {
+	said := signalMessage(e)
+	if e.HTTPStatus != nil {
+		said = fmt.Sprintf("HTTP %d %s", *e.HTTPStatus, said)
+	}
+	if said == "" && len(e.ExceptionTypes) > 0 {
+		said = string(e.ExceptionTypes[0])
+	}
+	return said
+}
+
+// wait prints a duration as people say it: whole seconds, without zero parts.
+func wait(d time.Duration) string {
+	if d < time.Second {
+		return "a moment"
+	}
+	d = d.Round(time.Second)
+	parts := []struct {
+		n    time.Duration
+		unit string
+	}{{d / time.Hour, "h"}, {d % time.Hour / time.Minute, "m"}, {d % time.Minute / time.Second, "s"}}
+	out := ""
+	for _, part := range parts {
+		if part.n > 0 {
+			out += fmt.Sprintf("%d%s", part.n, part.unit)
+		}
+	}
+	return out
+}

@@ -1,0 +1,329 @@
+package classify
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"gopkg.in/yaml.v3"
+)
+
+const (
+	// maxFile bounds a rule file, in bytes: more than a thousand entries at their longest useful size.
+	maxFile = 1 << 20
+	// maxEntries bounds the entries of a file, as the schema bounds those of an ErrorPatternSet.
+	maxEntries = 1000
+	// maxProblems bounds what Parse reports.
+	maxProblems = 100
+	// maxYAMLError bounds what is passed on of the YAML library's message, in characters.
+	maxYAMLError = 200
+)
+
+// Parse reads a rule file in the specification's error-patterns.yaml format, of at most 1 MiB and 1000 entries.
+// An entry with an unknown field, a value of the wrong kind or anything else that Validate objects to is left out
+// and reported, with the path of the field and its line in the message; the others are read. YAML anchors and
+// aliases are refused. At most 100 problems are reported.
+func Parse(data []byte) (entries []Entry, problems []Problem) {
+	var p parser
+	// The YAML library panics on its own errors; that it turns each of them into an error is not taken on trust
+	// where anybody's file is read.
+	defer func() {
+		if recover() != nil {
+			entries, problems = nil, []Problem{{Message: "is not understood as YAML"}}
+		}
+	}()
+	if len(data) > maxFile {
+		return nil, []Problem{{Message: fmt.Sprintf("has %d bytes, at most %d are allowed", len(data), maxFile)}}
+	}
+	root := p.document(data)
+	if root == nil {
+		return nil, p.problems
+	}
+	var patterns *yaml.Node
+	p.mapping(root, "", []field{{"patterns", func(_ string, n *yaml.Node) { patterns = n }}})
+	switch {
+	case patterns != nil:
+		p.patterns(patterns)
+	case root.Kind == yaml.MappingNode:
+		p.add("patterns", root, "is required; list the rules there")
+	}
+	return p.entries, p.problems
+}
+
+// parser collects what is read from one file.
+type parser struct {
+	entries  []Entry
+	problems []Problem
+	// id is that of the entry that is being read.
+	id string
+	// faults counts the problems of the entry that is being read, shown or not.
+	faults int
+}
+
+// document is the root of the file's only document, or nil where there is none that can be read.
+func (p *parser) document(data []byte) *yaml.Node {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, more yaml.Node
+	err := decoder.Decode(&doc)
+	if errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0 {
+		p.problems = append(p.problems, Problem{Path: "patterns", Message: "is required; the file is empty"})
+		return nil
+	}
+	if err != nil {
+		p.problems = append(p.problems, Problem{Message: printable(err.Error())})
+		return nil
+	}
+	switch err := decoder.Decode(&more); {
+	case errors.Is(err, io.EOF):
+	case err != nil:
+		p.problems = append(p.problems, Problem{Message: printable(err.Error())})
+	default:
+		p.add("", &more, "begins another document; a rule file has only one")
+	}
+	return doc.Content[0]
+}
+
+// printable bounds a message that may quote the file.
+func printable(message string) string {
+	message = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, message)
+	if runes := []rune(message); len(runes) > maxYAMLError {
+		return string(runes[:maxYAMLError]) + "…"
+	}
+	return message
+}
+
+// add reports a problem at a node.
+func (p *parser) add(path string, n *yaml.Node, format string, args ...any) {
+	p.addAt(path, n.Line, fmt.Sprintf(format, args...))
+}
+
+func (p *parser) addAt(path string, line int, message string) {
+	p.faults++
+	switch {
+	case len(p.problems) < maxProblems-1:
+		message = fmt.Sprintf("line %d: %s", line, message)
+		p.problems = append(p.problems, Problem{Path: path, ID: clip(p.id), Message: message})
+	case len(p.problems) == maxProblems-1:
+		p.problems = append(p.problems, Problem{Message: "there are more problems, which are not shown"})
+	}
+}
+
+func (p *parser) patterns(list *yaml.Node) {
+	if !p.isKind(list, "patterns", yaml.SequenceNode, "a list of rules") {
+		return
+	}
+	for i, n := range list.Content {
+		path := fmt.Sprintf("patterns[%d]", i)
+		if i == maxEntries {
+			p.id = ""
+			p.add(path, n, "is one entry too many; at most %d are allowed, the rest is left out", maxEntries)
+			return
+		}
+		p.entry(path, n)
+	}
+}
+
+// entry reads one rule and keeps it if nothing is wrong with it.
+func (p *parser) entry(path string, n *yaml.Node) {
+	p.id, p.faults = idOf(n), 0
+	lines := map[string]int{}
+	var pattern v1alpha1.ErrorPattern
+	p.mapping(n, path, []field{
+		{"id", textInto(p, &pattern.ID)},
+		{"match", func(path string, n *yaml.Node) { pattern.Match = p.match(path, n) }},
+		{"signature", textInto(p, &pattern.Signature)},
+		{"classification", textInto(p, &pattern.Classification)},
+		{"cooldown", textInto(p, &pattern.Cooldown)},
+		{"healthAction", textInto(p, &pattern.HealthAction)},
+		{"locked", func(path string, n *yaml.Node) { pattern.Locked = p.boolean(path, n) }},
+		{"note", textInto(p, &pattern.Note)},
+		{"before", textInto(p, &pattern.Before)},
+	})
+	collectLines(n, "", lines)
+	if n.Kind == yaml.MappingNode && lines["match"] == 0 {
+		p.add(path+".match", n, "is required; write {} to match every error")
+	}
+	if p.faults == 0 {
+		for _, message := range Validate(pattern) {
+			name, what, _ := strings.Cut(message, ": ")
+			p.addAt(path+"."+name, lineOf(lines, name, n.Line), what)
+		}
+	}
+	if p.faults == 0 {
+		p.entries = append(p.entries, Entry{Pattern: pattern, Path: path})
+	}
+}
+
+func (p *parser) match(path string, n *yaml.Node) (m v1alpha1.ErrorMatch) {
+	p.mapping(n, path, []field{
+		{"httpStatus", func(path string, n *yaml.Node) {
+			status := p.integer(path, n)
+			m.HTTPStatus = &status
+		}},
+		{"httpStatusRange", func(path string, n *yaml.Node) { m.HTTPStatusRange = listOf(p, path, n, p.integer) }},
+		{"exceptionType", func(path string, n *yaml.Node) { m.ExceptionType = listOf(p, path, n, p.matchText) }},
+		{"bodyContains", func(path string, n *yaml.Node) { m.BodyContains = listOf(p, path, n, p.matchText) }},
+		{"errorCode", textInto(p, &m.ErrorCode)},
+	})
+	return m
+}
+
+// field is a field that a mapping may have, and how its value is read.
+type field struct {
+	name string
+	read func(path string, n *yaml.Node)
+}
+
+// mapping reads the fields of a mapping; others are refused.
+func (p *parser) mapping(n *yaml.Node, path string, fields []field) {
+	if !p.isKind(n, path, yaml.MappingNode, "a mapping; {} is the empty one") {
+		return
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		known := lookup(fields, key)
+		if known == nil {
+			p.add(path, key, "has the unknown field %s; known are %s", quote(key.Value), names(fields))
+			continue
+		}
+		at := strings.TrimPrefix(path+"."+known.name, ".")
+		if seen[known.name] {
+			p.add(at, key, "stands here a second time; keep one")
+			continue
+		}
+		seen[known.name] = true
+		known.read(at, value)
+	}
+}
+
+func lookup(fields []field, key *yaml.Node) *field {
+	for i := range fields {
+		if key.Kind == yaml.ScalarNode && key.Value == fields[i].name {
+			return &fields[i]
+		}
+	}
+	return nil
+}
+
+func names(fields []field) string {
+	all := make([]string, len(fields))
+	for i := range fields {
+		all[i] = fields[i].name
+	}
+	return strings.Join(all, ", ")
+}
+
+// isKind reports whether a node is of a kind and stands for itself.
+func (p *parser) isKind(n *yaml.Node, path string, kind yaml.Kind, want string) bool {
+	switch {
+	case n.Kind == yaml.AliasNode || n.Anchor != "":
+		p.add(path, n, "uses a YAML anchor or alias; write the value itself")
+	case n.Kind != kind:
+		p.add(path, n, "must be %s", want)
+	default:
+		return true
+	}
+	return false
+}
+
+// scalar is the text of a scalar of a type.
+func (p *parser) scalar(path string, n *yaml.Node, tag, want string) (string, bool) {
+	if !p.isKind(n, path, yaml.ScalarNode, want) {
+		return "", false
+	}
+	if n.ShortTag() != tag {
+		p.add(path, n, "must be %s, not %s", want, quote(n.Value))
+		return "", false
+	}
+	return n.Value, true
+}
+
+// text is a string that is not empty: a field that is set says something.
+func (p *parser) text(path string, n *yaml.Node) string {
+	s, ok := p.scalar(path, n, "!!str", `text, in "quotes" where it looks like something else`)
+	if ok && s == "" {
+		p.add(path, n, "is empty; write some text or leave it out")
+	}
+	return s
+}
+
+func (p *parser) matchText(path string, n *yaml.Node) v1alpha1.MatchText {
+	return v1alpha1.MatchText(p.text(path, n))
+}
+
+func (p *parser) integer(path string, n *yaml.Node) int32 {
+	const want = "a whole number without quotes"
+	s, ok := p.scalar(path, n, "!!int", want)
+	if !ok {
+		return 0
+	}
+	number, err := strconv.ParseInt(s, 10, 32)
+	if err != nil {
+		p.add(path, n, "must be %s, not %s", want, quote(s))
+	}
+	return int32(number)
+}
+
+func (p *parser) boolean(path string, n *yaml.Node) bool {
+	const want = "true or false without quotes"
+	s, ok := p.scalar(path, n, "!!bool", want)
+	return ok && strings.EqualFold(s, "true")
+}
+
+// textInto reads text into a field of whatever string type.
+func textInto[T ~string](p *parser, into *T) func(path string, n *yaml.Node) {
+	return func(path string, n *yaml.Node) { *into = T(p.text(path, n)) }
+}
+
+// listOf reads a list. Of a list that is longer than any list may be, only as much is read as shows that.
+func listOf[T any](p *parser, path string, n *yaml.Node, read func(string, *yaml.Node) T) []T {
+	if !p.isKind(n, path, yaml.SequenceNode, "a list, as in [one, two]") {
+		return nil
+	}
+	list := []T{}
+	for i, element := range n.Content[:min(len(n.Content), maxTexts+1)] {
+		list = append(list, read(fmt.Sprintf("%s[%d]", path, i), element))
+	}
+	return list
+}
+
+// idOf is the id of an entry as far as it has one, for messages about it.
+func idOf(n *yaml.Node) string {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == "id" {
+			return n.Content[i+1].Value
+		}
+	}
+	return ""
+}
+
+// collectLines notes the line of every field of an entry and of its match, by the names that Validate uses.
+func collectLines(n *yaml.Node, prefix string, lines map[string]int) {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		name := prefix + n.Content[i].Value
+		lines[name] = n.Content[i].Line
+		if name == "match" {
+			collectLines(n.Content[i+1], "match.", lines)
+		}
+	}
+}
+
+// lineOf is the line of a field, which may name an element of a list.
+func lineOf(lines map[string]int, name string, otherwise int) int {
+	name, _, _ = strings.Cut(name, "[")
+	if line, ok := lines[name]; ok {
+		return line
+	}
+	return otherwise
+}

@@ -1,0 +1,147 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/checker"
+	"github.com/agrajag-dev/agrajag/internal/text"
+	"github.com/agrajag-dev/agrajag/internal/webhook"
+)
+
+// clearTTL is how long a job is kept that a rule decided: its answer is in ToolHealth (design §4).
+const clearTTL = 5 * time.Minute
+
+// DiagnosisJobReconciler does everything for a job that costs no model: it decides reports that the webhooks did
+// not see, hands the unclear ones to the diagnosis, and deletes closed jobs when their time is over.
+type DiagnosisJobReconciler struct {
+	Client   client.Client
+	Checker  *checker.Checker
+	Clock    clock.PassiveClock
+	Recorder events.EventRecorder
+	// Queue hands jobs to the diagnosis.
+	Queue chan<- event.TypedGenericEvent[*v1alpha1.DiagnosisJob]
+	// TTL is how long a closed job is kept.
+	TTL time.Duration
+}
+
+// Reconcile takes a job one step further.
+func (r *DiagnosisJobReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	job := &v1alpha1.DiagnosisJob{}
+	if err := r.Client.Get(ctx, req.NamespacedName, job); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	switch {
+	case !job.DeletionTimestamp.IsZero():
+		return ctrl.Result{}, nil
+	case job.Status.Phase == v1alpha1.PhaseClosed:
+		return r.expire(ctx, job)
+	case job.Status.Phase == v1alpha1.PhaseRunning:
+		return ctrl.Result{}, r.diagnose(ctx, job)
+	}
+	if webhook.Clean(job) { // The webhook was away: what it leaves out must go before anything else is done.
+		if err := r.Client.Update(ctx, job); err != nil {
+			return ctrl.Result{}, fmt.Errorf("take secrets out of job %s: %w", req, err)
+		}
+	}
+	return ctrl.Result{}, r.decide(ctx, job)
+}
+
+// decide answers the job's report anew, whatever the webhook said, and closes the job unless a diagnosis is due.
+func (r *DiagnosisJobReconciler) decide(ctx context.Context, job *v1alpha1.DiagnosisJob) error {
+	report := checker.ReportOf(job)
+	report.Job = job
+	d, err := r.Checker.Check(ctx, report, checker.Decide)
+	if err != nil {
+		return err
+	}
+	if d.Outcome == checker.Pending {
+		return r.diagnose(ctx, job)
+	}
+	job.Status.ErrorSignature = d.Verdict.Signature
+	end := ending{reason: v1alpha1.CloseStale, why: string(d.Outcome), message: d.Message}
+	if d.Outcome == checker.Classified {
+		end.reason = v1alpha1.CloseDone
+		job.Status.Diagnosis = &v1alpha1.Diagnosis{
+			Classification: d.Class, Scope: job.Spec.Scope,
+			HumanNote: text.Plain(d.Message, 500), UserActionHint: text.Plain(d.Hint, 200),
+		}
+	}
+	return closeJob(ctx, r.Client, r.Recorder, job, end, r.Clock.Now())
+}
+
+// diagnose hands a job to the diagnosis.
+func (r *DiagnosisJobReconciler) diagnose(ctx context.Context, job *v1alpha1.DiagnosisJob) error {
+	select {
+	case r.Queue <- event.TypedGenericEvent[*v1alpha1.DiagnosisJob]{Object: job}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("hand job %s to the diagnosis: %w", client.ObjectKeyFromObject(job), ctx.Err())
+	}
+}
+
+// expire deletes a closed job when its time is over.
+func (r *DiagnosisJobReconciler) expire(ctx context.Context, job *v1alpha1.DiagnosisJob) (ctrl.Result, error) {
+	ttl := r.TTL
+	if job.Status.Attempts == 0 && job.Status.CloseReason == v1alpha1.CloseDone {
+		ttl = min(ttl, clearTTL)
+	}
+	closedAt := job.CreationTimestamp
+	if job.Status.ClosedAt != nil {
+		closedAt = *job.Status.ClosedAt
+	}
+	if left := closedAt.Add(ttl).Sub(r.Clock.Now()); left > 0 {
+		return ctrl.Result{RequeueAfter: left}, nil
+	}
+	err := r.Client.Delete(ctx, job, client.Preconditions{UID: &job.UID, ResourceVersion: &job.ResourceVersion})
+	return ctrl.Result{}, client.IgnoreNotFound(err)
+}
+
+// SetupWithManager registers the controller.
+func (r *DiagnosisJobReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("diagnosisjob").For(&v1alpha1.DiagnosisJob{}).WithOptions(cheap()).Complete(r)
+}
+
+// ending is how a job closes.
+type ending struct {
+	reason v1alpha1.CloseReason
+	// why is a reason of the condition Complete.
+	why     string
+	message string
+	// stalled says that a person has to mend something.
+	stalled bool
+}
+
+// closeJob closes a job with one status write, and tells of it after that.
+func closeJob(ctx context.Context, c client.Client, recorder events.EventRecorder, job *v1alpha1.DiagnosisJob, end ending, now time.Time) error {
+	at := metav1.NewTime(now)
+	job.Status.Phase, job.Status.CloseReason, job.Status.ClosedAt = v1alpha1.PhaseClosed, end.reason, &at
+	job.Status.ObservedGeneration = job.Generation
+	message := text.Plain(end.message, 1024)
+	if end.stalled {
+		job.Status.Decision = text.Plain(end.message, 500)
+	}
+	setConditions(&job.Status.Conditions, job.Generation, now,
+		condition(v1alpha1.ConditionComplete, true, end.why, message),
+		condition(v1alpha1.ConditionReconciling, false, end.why, ""),
+		condition(v1alpha1.ConditionStalled, end.stalled, end.why, message))
+	if err := c.Status().Update(ctx, job); err != nil {
+		return fmt.Errorf("close job %s: %w", client.ObjectKeyFromObject(job), err)
+	}
+	kind := corev1.EventTypeNormal
+	if end.stalled {
+		kind = corev1.EventTypeWarning
+	}
+	recorder.Eventf(job, nil, kind, end.why, "Close", "%s", text.Cut(message, 1000))
+	return nil
+}

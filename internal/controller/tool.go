@@ -1,0 +1,145 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/probe"
+	"github.com/agrajag-dev/agrajag/internal/text"
+)
+
+// credentialEvery is how often a Tool's Secret is looked at again: Secrets may be read, but not watched.
+const credentialEvery = 5 * time.Minute
+
+// ToolReconciler says whether a Tool's configuration can be used. Whether the tool works is not its business.
+type ToolReconciler struct {
+	Client      client.Client
+	Credentials probe.Credentials
+	Clock       clock.PassiveClock
+}
+
+// Reconcile writes a Tool's conditions.
+func (r *ToolReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	tool := &v1alpha1.Tool{}
+	if err := r.Client.Get(ctx, req.NamespacedName, tool); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	var siblings v1alpha1.ToolList
+	if err := r.Client.List(ctx, &siblings, client.InNamespace(tool.Namespace)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list Tools: %w", err)
+	}
+	ready, err := r.ready(ctx, tool, siblings.Items)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	before := tool.Status.DeepCopy()
+	tool.Status.ObservedGeneration = tool.Generation
+	setConditions(&tool.Status.Conditions, tool.Generation, r.Clock.Now(), ready, probeSafe(tool))
+	if err := writeStatus(ctx, r.Client, tool, before, &tool.Status); err != nil {
+		return ctrl.Result{}, err
+	}
+	if tool.Spec.Credentials != nil && tool.Spec.Credentials.System != nil {
+		return ctrl.Result{RequeueAfter: credentialEvery}, nil
+	}
+	return ctrl.Result{}, nil
+}
+
+// ready says whether the configuration can be used, and if not, what to mend.
+func (r *ToolReconciler) ready(ctx context.Context, tool *v1alpha1.Tool, siblings []v1alpha1.Tool) (metav1.Condition, error) {
+	notReady := func(reason, message string) (metav1.Condition, error) {
+		return condition(v1alpha1.ConditionReady, false, reason, text.Plain(message, 1024)), nil
+	}
+	if older := olderNamesake(tool, siblings); older != "" {
+		return notReady(v1alpha1.ReasonDuplicateToolName, fmt.Sprintf("Tool %s is older and has the same toolName, so this one is ignored: give it another toolName or delete it", older))
+	}
+	target, err := probe.TargetOf(tool)
+	if errors.Is(err, probe.ErrInput) {
+		return notReady(v1alpha1.ReasonInputInvalid, err.Error())
+	}
+	if err == nil && tool.Spec.Credentials != nil && tool.Spec.Credentials.System != nil {
+		switch err := r.credential(ctx, tool, target); {
+		case errors.Is(err, probe.ErrCredentialNotFound):
+			return notReady(v1alpha1.ReasonCredentialNotFound, err.Error())
+		case errors.Is(err, probe.ErrCredentialNotReadable):
+			return notReady(v1alpha1.ReasonCredentialNotReadable, err.Error())
+		case errors.Is(err, probe.ErrCredentialNotAllowed):
+			return notReady(v1alpha1.ReasonCredentialNotAllowed, err.Error())
+		case err != nil:
+			return metav1.Condition{}, err
+		}
+	}
+	return condition(v1alpha1.ConditionReady, true, v1alpha1.ReasonConfigured, "The configuration can be used"), nil
+}
+
+// credential says whether the system credential can be used for the tool.
+func (r *ToolReconciler) credential(ctx context.Context, tool *v1alpha1.Tool, target probe.Target) error {
+	credential, err := r.Credentials.System(ctx, tool.Namespace, tool.Spec.Credentials.System.Name)
+	if err != nil {
+		return err
+	}
+	return credential.Check(target)
+}
+
+// olderNamesake returns the Tool that counts in the place of this one.
+func olderNamesake(tool *v1alpha1.Tool, siblings []v1alpha1.Tool) string {
+	for i := range siblings {
+		if other := &siblings[i]; other.UID != tool.UID && other.CalledAs() == tool.CalledAs() && older(other, tool) {
+			return other.Name
+		}
+	}
+	return ""
+}
+
+// older orders objects by age, and by name where they are of one second.
+func older(a, b client.Object) bool {
+	at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
+	if at.Equal(&bt) {
+		return a.GetName() < b.GetName()
+	}
+	return at.Before(&bt)
+}
+
+// probeSafe says whether a probe has something that it may call.
+func probeSafe(tool *v1alpha1.Tool) metav1.Condition {
+	_, err := probe.TargetOf(tool)
+	switch {
+	case errors.Is(err, probe.ErrDisabled):
+		return condition(v1alpha1.ConditionProbeSafe, false, v1alpha1.ReasonDiagnosisDisabled, err.Error())
+	case err != nil:
+		return condition(v1alpha1.ConditionProbeSafe, false, v1alpha1.ReasonWriteOnly, text.Plain(err.Error(), 1024))
+	case tool.Spec.Probe != nil && tool.Spec.Probe.ReadOnlyCall != nil:
+		return condition(v1alpha1.ConditionProbeSafe, true, v1alpha1.ReasonReadOnlyCall, "Probes make the declared read-only call")
+	default:
+		return condition(v1alpha1.ConditionProbeSafe, true, v1alpha1.ReasonSafeProbe, "Probes call the tool itself, which is declared safe")
+	}
+}
+
+// SetupWithManager registers the controller. A Tool that changes its name, or goes, may make its namesakes count.
+func (r *ToolReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	namesakes := func(ctx context.Context, changed client.Object) []reconcile.Request {
+		var siblings v1alpha1.ToolList
+		if err := r.Client.List(ctx, &siblings, client.InNamespace(changed.GetNamespace())); err != nil {
+			return nil
+		}
+		var requests []reconcile.Request
+		for i := range siblings.Items {
+			if other := &siblings.Items[i]; other.Name != changed.GetName() && other.CalledAs() == changed.(*v1alpha1.Tool).CalledAs() {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(other)})
+			}
+		}
+		return requests
+	}
+	return ctrl.NewControllerManagedBy(mgr).Named("tool").For(&v1alpha1.Tool{}).
+		Watches(&v1alpha1.Tool{}, handler.EnqueueRequestsFromMapFunc(namesakes)).
+		WithOptions(cheap()).Complete(r)
+}

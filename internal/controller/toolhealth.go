@@ -1,0 +1,65 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/health"
+)
+
+// ToolHealthReconciler keeps the conditions of rows true as time passes: it flips them when a cooldown ends, a
+// recovery is due or an override runs out. It never probes.
+type ToolHealthReconciler struct {
+	Client            client.Client
+	Store             *health.Store
+	Clock             clock.PassiveClock
+	OperatorNamespace string
+}
+
+// Reconcile derives a row's conditions and comes back when they are next due to change.
+func (r *ToolHealthReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	row := &v1alpha1.ToolHealth{}
+	if err := r.Client.Get(ctx, req.NamespacedName, row); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	next, err := r.Store.Refresh(ctx, row, placement(row, r.OperatorNamespace))
+	if err != nil || next.IsZero() {
+		return ctrl.Result{}, err
+	}
+	// Times in status are whole seconds: a moment later is certainly past them.
+	return ctrl.Result{RequeueAfter: max(next.Sub(r.Clock.Now()), 0) + 10*time.Millisecond}, nil
+}
+
+// placement says whether a row is where its identity belongs. Elsewhere nobody reads it.
+func placement(row *v1alpha1.ToolHealth, operatorNamespace string) metav1.Condition {
+	key := health.KeyOf(row)
+	home := row.Namespace
+	switch key.Scope {
+	case v1alpha1.ScopeGlobal:
+		home = operatorNamespace
+	case v1alpha1.ScopeProject, v1alpha1.ScopeTenant:
+		home = key.ScopeID
+	}
+	switch {
+	case home != row.Namespace:
+		return condition(v1alpha1.ConditionAccepted, false, v1alpha1.ReasonWrongNamespace,
+			fmt.Sprintf("The row is ignored: a %s row with scopeId %q belongs in namespace %s", key.Scope, key.ScopeID, home))
+	case key.Name() != row.Name:
+		return condition(v1alpha1.ConditionAccepted, false, v1alpha1.ReasonWrongName,
+			fmt.Sprintf("The row is ignored: the row of this identity is named %s", key.Name()))
+	default:
+		return health.Placed()
+	}
+}
+
+// SetupWithManager registers the controller.
+func (r *ToolHealthReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("toolhealth").For(&v1alpha1.ToolHealth{}).WithOptions(cheap()).Complete(r)
+}

@@ -1,0 +1,137 @@
+package diagnose
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/agrajag-dev/agrajag/internal/llm"
+	"github.com/agrajag-dev/agrajag/internal/text"
+)
+
+const (
+	// maxCalls bounds the calls of one turn that are looked at.
+	maxCalls = 8
+	// maxTurnTokens bounds one answer, in tokens: a verdict and the thoughts before it.
+	maxTurnTokens = 4096
+	// maxArguments bounds what is kept of a call's arguments, in bytes. Nothing reads them.
+	maxArguments = 1 << 10
+)
+
+// errDeadline means that a diagnosis took too long.
+var errDeadline = fmt.Errorf("the diagnosis ran into its deadline (%w)", context.DeadlineExceeded)
+
+// run is one diagnosis on its way.
+type run struct {
+	engine   *Engine
+	in       Input
+	chat     llm.Chat
+	messages []llm.Message
+	read     bool // the health was read
+	limited  bool // a probe was asked for beyond the limit
+	out      Outcome
+}
+
+// Run has chat diagnose the report of in (specification §5.2) within in.Limits. It changes nothing: see Decide.
+func (e *Engine) Run(ctx context.Context, in Input, chat llm.Chat) Outcome {
+	ctx, cancel := context.WithTimeoutCause(ctx, in.Limits.Deadline, fmt.Errorf("%w: it may take %s", errDeadline, in.Limits.Deadline))
+	defer cancel()
+	r := &run{engine: e, in: in, chat: chat, messages: []llm.Message{
+		{Role: llm.RoleSystem, Content: systemPrompt},
+		{Role: llm.RoleUser, Content: userPrompt(in, e.Clock.Now())},
+	}}
+	answer, err := r.converse(ctx)
+	var unusable unusableError
+	switch {
+	case ctx.Err() != nil:
+		// Whatever came back may rest on probes that were broken off.
+		r.out.Err = context.Cause(ctx)
+	case errors.As(err, &unusable):
+		r.out.Fallback = unusable.Error()
+	case err != nil:
+		r.out.Err = err
+	default:
+		r.parse(answer)
+	}
+	return r.out
+}
+
+// unusableError says why a conversation ended without an answer, where that is no fault of the connection.
+type unusableError string
+
+func (e unusableError) Error() string { return string(e) }
+
+// parse reads the verdict in the last answer.
+func (r *run) parse(answer llm.Response) {
+	output, err := Parse(answer.Message.Content)
+	switch {
+	case err != nil && answer.Cut:
+		r.out.Fallback = err.Error() + "; it was cut at its length limit"
+	case err != nil:
+		r.out.Fallback = err.Error()
+	default:
+		r.out.Output = output
+	}
+}
+
+// converse asks until an answer calls no tools.
+func (r *run) converse(ctx context.Context) (llm.Response, error) {
+	for turn := 0; ; turn++ {
+		answer, err := r.ask(ctx, tools())
+		if err != nil || len(answer.Message.ToolCalls) == 0 {
+			return answer, err
+		}
+		message := tidy(answer.Message, turn)
+		r.messages = append(r.messages, message)
+		exhausted := turn >= r.in.Limits.MaxIterations
+		for _, call := range message.ToolCalls {
+			content := refusal(limitReached)
+			if !exhausted {
+				content = r.carryOut(ctx, call)
+			}
+			r.messages = append(r.messages, llm.Message{Role: llm.RoleTool, ToolCallID: call.ID, Content: content})
+		}
+		if exhausted || r.limited {
+			r.messages = append(r.messages, llm.Message{Role: llm.RoleUser, Content: closingPrompt})
+			return r.ask(ctx, nil)
+		}
+	}
+}
+
+// ask begins a turn, unless the tokens are used up.
+func (r *run) ask(ctx context.Context, tools []llm.Tool) (llm.Response, error) {
+	left := r.in.Limits.TokenCeiling - r.out.Usage.PromptTokens - r.out.Usage.CompletionTokens
+	if left <= 0 {
+		return llm.Response{}, unusableError(fmt.Sprintf("the token ceiling of %d was reached before there was a verdict", r.in.Limits.TokenCeiling))
+	}
+	if ctx.Err() != nil {
+		return llm.Response{}, context.Cause(ctx)
+	}
+	r.out.Usage.Turns++
+	answer, err := r.chat.Complete(ctx, llm.Request{Messages: r.messages, Tools: tools, MaxTokens: int(min(left, maxTurnTokens))})
+	r.out.Usage.PromptTokens += max(answer.Usage.Prompt, 0)
+	r.out.Usage.CompletionTokens += max(answer.Usage.Completion, 0)
+	return answer, err
+}
+
+// tidy returns an assistant's message as it may go back to the endpoint: bounded, every call with an id of its own, a
+// possible name and arguments that are JSON, because some endpoints refuse a conversation with anything else.
+func tidy(m llm.Message, turn int) llm.Message {
+	out := llm.Message{Role: llm.RoleAssistant, Content: text.Cut(m.Content, maxAnswer)}
+	ids := make(map[string]bool)
+	for i, call := range m.ToolCalls[:min(len(m.ToolCalls), maxCalls)] {
+		if call.ID == "" || len(call.ID) > 128 || ids[call.ID] {
+			call.ID = fmt.Sprintf("call-%d-%d", turn, i)
+		}
+		ids[call.ID] = true
+		if !toolName.MatchString(call.Name) {
+			call.Name = "unknown"
+		}
+		if len(call.Arguments) > maxArguments || !json.Valid([]byte(call.Arguments)) {
+			call.Arguments = "{}"
+		}
+		out.ToolCalls = append(out.ToolCalls, call)
+	}
+	return out
+}

@@ -1,0 +1,188 @@
+package diagnose
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/llm"
+	"github.com/agrajag-dev/agrajag/internal/probe"
+	"github.com/agrajag-dev/agrajag/internal/redact"
+	"github.com/agrajag-dev/agrajag/internal/text"
+)
+
+// maxResponse bounds what is kept of a failed probe's answer, and of why a probe was not possible, in bytes.
+const maxResponse = 512
+
+// limitReached answers a call that is not carried out any more.
+const limitReached = "probe limit reached"
+
+// noParameters is the schema of every tool's arguments: the model chooses neither target nor user nor input.
+var noParameters = json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)
+
+// tools are what the model may call.
+func tools() []llm.Tool {
+	return []llm.Tool{
+		{Name: llm.ToolProbeAsUser, Parameters: noParameters,
+			Description: "Probe the tool with the credential of the user for whom it failed. Read-only."},
+		{Name: llm.ToolProbeAsSystem, Parameters: noParameters,
+			Description: "Probe the tool with the system's credential, or with none. Read-only. Tells a user's problem from a general one."},
+		{Name: llm.ToolHealthRead, Parameters: noParameters,
+			Description: "Read the tool's health: state, history and cooldowns, and whether it can be probed."},
+	}
+}
+
+// toolName is what endpoints accept as the name of a tool.
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// carryOut returns the answer to one call. It never fails: what cannot be done is the answer.
+func (r *run) carryOut(ctx context.Context, call llm.ToolCall) string {
+	switch call.Name {
+	case llm.ToolHealthRead:
+		if r.read {
+			return refusal("it was read already and has not changed: see above")
+		}
+		r.read = true
+		return encode(healthFinding(r.in, r.engine.Clock.Now()))
+	case llm.ToolProbeAsUser:
+		return r.probe(ctx, v1alpha1.ProbeAsUser)
+	case llm.ToolProbeAsSystem:
+		return r.probe(ctx, v1alpha1.ProbeAsSystem)
+	default:
+		return refusal(fmt.Sprintf("unknown tool %q: there are only %s, %s and %s", call.Name, llm.ToolProbeAsUser, llm.ToolProbeAsSystem,
+			llm.ToolHealthRead))
+	}
+}
+
+// refusal is the answer to a call that is not carried out.
+func refusal(reason string) string {
+	return encode(struct {
+		Error string `json:"error"`
+	}{reason})
+}
+
+func encode(v any) string {
+	// Nothing that is encoded here can fail to be: no channels, no cycles.
+	data, _ := json.Marshal(v)
+	return string(data)
+}
+
+// probe probes the tool, records it, and returns the answer for the model.
+func (r *run) probe(ctx context.Context, as v1alpha1.ProbeIdentity) string {
+	if len(r.out.Evidence) >= r.in.Limits.MaxProbes || len(r.out.Probes) >= v1alpha1.MaxProbeAudits {
+		r.limited = true
+		return refusal(limitReached)
+	}
+	result := r.send(ctx, as)
+	finding := r.findingOf(result)
+	audit := v1alpha1.ProbeAudit{
+		As: as, At: metav1.NewTime(result.At), Possible: finding.Possible, Success: finding.Success, DurationMs: finding.DurationMs,
+		ErrorSignature: finding.ErrorSignature, Response: finding.Response,
+	}
+	if !finding.Possible {
+		audit.Response = finding.Reason
+	}
+	if result.StatusCode > 0 {
+		status := int32(result.StatusCode)
+		audit.StatusCode = &status
+	}
+	r.out.Probes = append(r.out.Probes, audit)
+	if finding.Possible {
+		r.out.Evidence = append(r.out.Evidence, Evidence{
+			As: as, Success: finding.Success, Failed: !finding.Success && !finding.AuthChallenge, Challenged: finding.AuthChallenge,
+			Signature: finding.ErrorSignature,
+		})
+	}
+	return encode(finding)
+}
+
+// send probes the tool, or says why that is not possible.
+func (r *run) send(ctx context.Context, as v1alpha1.ProbeIdentity) probe.Result {
+	impossible := func(reason string) probe.Result {
+		return probe.Result{As: as, At: r.engine.Clock.Now(), Impossible: reason}
+	}
+	if r.in.Tool == nil {
+		return impossible("no Tool in the project describes it")
+	}
+	target, err := probe.TargetOf(r.in.Tool)
+	if err != nil {
+		return impossible(err.Error())
+	}
+	identity := probe.Identity{As: as}
+	namespace := r.in.Job.Namespace
+	switch {
+	case as == v1alpha1.ProbeAsUser && r.in.user() == "":
+		return impossible("the report names no user")
+	case as == v1alpha1.ProbeAsUser:
+		identity.Credential, err = r.engine.Credentials.User(ctx, namespace, r.in.user(), target.Tool)
+	case r.in.Tool.Spec.Credentials != nil && r.in.Tool.Spec.Credentials.System != nil:
+		identity.Credential, err = r.engine.Credentials.System(ctx, namespace, r.in.Tool.Spec.Credentials.System.Name)
+	}
+	if err != nil {
+		return impossible(err.Error())
+	}
+	return r.engine.Prober.Probe(ctx, target, identity, target.Input)
+}
+
+// findingOf returns what the model is told about a probe.
+func (r *run) findingOf(result probe.Result) llm.ProbeFinding {
+	finding := llm.ProbeFinding{
+		As: result.As, Possible: result.Possible, Reason: clean(result.Impossible), Success: result.Success,
+		DurationMs: max(result.Duration.Milliseconds(), 0), StatusCode: result.StatusCode, AuthChallenge: result.AuthChallenge,
+	}
+	if e := result.Error; e != nil && !result.Success {
+		verdict := r.in.Rules.Classify(string(r.in.Job.Spec.ToolName), *e, result.At)
+		finding.ErrorSignature, finding.Classification = verdict.Signature, verdict.Class
+		finding.Response = clean(text.Cut(e.Message, maxMessage) + " " + text.Cut(e.Body, maxBody))
+	}
+	return finding
+}
+
+// clean returns what a stranger wrote as a short line without secrets.
+func clean(s string) string { return text.Plain(redact.Text(s), maxResponse) }
+
+// healthFinding returns what is known about the tool.
+func healthFinding(in Input, now time.Time) llm.HealthFinding {
+	finding := llm.HealthFinding{
+		Now: now.UTC().Truncate(time.Second), ToolName: string(in.Job.Spec.ToolName), Scope: in.scope(), Trigger: in.Job.Spec.Trigger,
+		ErrorSignature: in.Signature, OriginatingUserID: text.Plain(in.user(), 256), ToolKnown: in.Tool != nil, Rows: []llm.RowFinding{},
+	}
+	if in.Tool == nil {
+		finding.NotProbeable = "no Tool in the project describes it"
+	} else if _, err := probe.TargetOf(in.Tool); err != nil {
+		finding.NotProbeable = clean(err.Error())
+	}
+	finding.Probeable = finding.NotProbeable == ""
+	for _, row := range in.Rows {
+		if row == nil {
+			continue
+		}
+		status := row.Status.DeepCopy()
+		found := llm.RowFinding{
+			Scope: row.Spec.Scope, State: status.State, Since: timeOf(status.Since), ExpectedRecoveryAt: timeOf(status.ExpectedRecoveryAt),
+			LastDiagnosis: status.LastDiagnosis, History: slices.Clone(lately(row)), Cooldowns: running(row, now),
+		}
+		if found.LastDiagnosis != nil {
+			found.LastDiagnosis.Note = clean(found.LastDiagnosis.Note)
+			found.LastDiagnosis.UserActionHint = clean(found.LastDiagnosis.UserActionHint)
+		}
+		for i := range found.History {
+			found.History[i].Note = clean(found.History[i].Note)
+		}
+		finding.Rows = append(finding.Rows, found)
+	}
+	return finding
+}
+
+func timeOf(t *metav1.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	return &t.Time
+}

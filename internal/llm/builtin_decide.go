@@ -1,0 +1,163 @@
+package llm
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+)
+
+const (
+	// knownOutage is how long an error that took the tool down before is expected to last this time.
+	knownOutage = 30 * time.Minute
+	// knownGlitch is how long trouble that comes and goes within an hour is expected to last.
+	knownGlitch = 10 * time.Minute
+)
+
+// verdict is the contract of specification §5.3, as a model would write it.
+type verdict struct {
+	Classification     v1alpha1.Classification `json:"classification"`
+	Scope              v1alpha1.Scope          `json:"scope,omitempty"`
+	ExpectedRecoveryAt *string                 `json:"expectedRecoveryAt"`
+	HumanNote          string                  `json:"humanNote"`
+	UserActionHint     *string                 `json:"userActionHint"`
+}
+
+// verdict returns a verdict with the note, and with what the probes found behind it. recovery 0: unknown.
+func (f findings) verdict(class v1alpha1.Classification, scope v1alpha1.Scope, recovery time.Duration, note string) verdict {
+	v := verdict{Classification: class, Scope: scope, HumanNote: note + " (" + f.summary() + ")."}
+	if recovery > 0 && !f.health.Now.IsZero() {
+		at := f.health.Now.Add(recovery).UTC().Format(time.RFC3339)
+		v.ExpectedRecoveryAt = &at
+	}
+	return v
+}
+
+// decide follows the guidelines of specification §10.
+func (f findings) decide() verdict {
+	user, system := outcomeOf(f.user), outcomeOf(f.system)
+	switch {
+	case user == fails && system != fails:
+		return f.onlyUserFails(system)
+	case system == fails && user != works:
+		return f.everyoneFails()
+	case user == works || system == works:
+		return f.someoneSucceeds(user)
+	default:
+		return f.nothingProbed(system)
+	}
+}
+
+// onlyUserFails decides where the user's probe failed and no other did.
+func (f findings) onlyUserFails(system outcome) verdict {
+	auth := isAuth(f.user.ErrorSignature)
+	switch class := f.user.Classification; {
+	case class == v1alpha1.UserPermission && system == works:
+		return f.verdict(class, v1alpha1.ScopeUser, 0, "The tool works, but this user may not use it")
+	case class == v1alpha1.Intermittent || class == v1alpha1.UserInput || class == v1alpha1.UserPermission:
+		return f.failing(class, v1alpha1.ScopeUser)
+	case system == works || system == challenges && auth:
+		v := f.verdict(v1alpha1.UserSpecificTechnical, v1alpha1.ScopeUser, 0, "The tool fails for this user alone")
+		hint := fmt.Sprintf("%s fails with your account only: check your account there; others can use it.", f.health.ToolName)
+		if auth {
+			hint = fmt.Sprintf("Renew your sign-in or token for %s; others can use it.", f.health.ToolName)
+		}
+		v.UserActionHint = &hint
+		return v
+	case auth:
+		return f.verdict(v1alpha1.Unclear, v1alpha1.ScopeUser, 0, "The user's credential was refused, and nothing shows whether others are")
+	default:
+		return f.failing(class, f.health.Scope)
+	}
+}
+
+// everyoneFails decides where the system's probe failed and the user's did not succeed.
+func (f findings) everyoneFails() verdict {
+	return f.failing(f.system.Classification, f.health.Scope)
+}
+
+// failing decides from what the rules say about a failed probe.
+func (f findings) failing(class v1alpha1.Classification, scope v1alpha1.Scope) verdict {
+	switch class {
+	case v1alpha1.Intermittent:
+		return f.verdict(v1alpha1.Intermittent, scope, 0, "The tool asks to be called again later")
+	case v1alpha1.UserInput, v1alpha1.UserPermission:
+		// The probe's own input or permission is at fault, which proves no outage.
+		return f.verdict(v1alpha1.Unclear, scope, 0, "The probe itself was refused, so that it proves nothing")
+	default:
+		if f.wasDown() {
+			return f.verdict(v1alpha1.TechnicallyBroken, scope, knownOutage, "The tool fails as it did before")
+		}
+		return f.verdict(v1alpha1.TechnicallyBroken, scope, 0, "The tool fails")
+	}
+}
+
+// someoneSucceeds decides where a probe succeeded and none contradicts it.
+func (f findings) someoneSucceeds(user outcome) verdict {
+	switch {
+	case f.health.OriginatingUserID != "" && user == notProbed && isAuth(f.health.ErrorSignature):
+		return f.verdict(v1alpha1.Unclear, v1alpha1.ScopeUser, 0,
+			"The tool works, but the report is about the user's credential, which could not be tried")
+	case f.sameLately() >= 2:
+		return f.verdict(v1alpha1.Intermittent, f.health.Scope, knownGlitch, "The tool works now, but failed repeatedly within the hour")
+	default:
+		return f.verdict(v1alpha1.Working, f.health.Scope, 0, "The tool works")
+	}
+}
+
+// nothingProbed decides from history, where no probe says whether the tool works.
+func (f findings) nothingProbed(system outcome) verdict {
+	note := "Nothing could be probed"
+	if system == challenges {
+		note = "The tool is reachable, and nothing more could be probed"
+	}
+	switch {
+	case f.sameLately() > 0:
+		return f.verdict(v1alpha1.Intermittent, f.health.Scope, knownGlitch, note+"; the same error was met within the hour")
+	case f.health.OriginatingUserID != "" && isAuth(f.health.ErrorSignature):
+		return f.verdict(v1alpha1.Unclear, v1alpha1.ScopeUser, 0, note+"; the report is about the user's credential")
+	default:
+		return f.verdict(v1alpha1.Unclear, f.health.Scope, 0, note)
+	}
+}
+
+// isAuth reports whether an error is about who is calling.
+func isAuth(signature v1alpha1.ErrorSignature) bool {
+	return strings.HasPrefix(string(signature), "http-401") || signature == "http-403"
+}
+
+// summary says in a few words what each probe found, as in "as alice: HTTP 401, as system: works".
+func (f findings) summary() string {
+	var parts []string
+	if f.user != nil {
+		name := f.health.OriginatingUserID
+		if name == "" {
+			name = "user"
+		}
+		parts = append(parts, "as "+name+": "+describe(f.user))
+	}
+	if f.system != nil {
+		parts = append(parts, "as system: "+describe(f.system))
+	}
+	if len(parts) == 0 {
+		return "no probe was made"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func describe(p *ProbeFinding) string {
+	switch outcomeOf(p) {
+	case works:
+		return "works"
+	case challenges:
+		return "reachable, asks for a credential"
+	case notProbed:
+		return "not possible: " + p.Reason
+	}
+	// A tool can fail behind a status that says that all is well.
+	if p.StatusCode >= 400 {
+		return fmt.Sprintf("HTTP %d", p.StatusCode)
+	}
+	return "fails, " + string(p.ErrorSignature)
+}

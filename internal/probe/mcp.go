@@ -1,0 +1,132 @@
+package probe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+)
+
+// closeGrace is how long the closing of an MCP session may take after the probe.
+const closeGrace = 2 * time.Second
+
+// mcp opens a session with the MCP server and calls the tool that the Target names. parent ends everything, ctx the
+// opening and the call.
+func (r *run) mcp(parent, ctx context.Context, input Input) Result {
+	sessionCtx, cancel := context.WithTimeout(parent, r.target.timeout+closeGrace)
+	defer cancel()
+	wire := &wire{ctx: sessionCtx, run: r}
+	result, err := r.call(ctx, wire, input)
+	a, sendErr := wire.last()
+	switch {
+	case err == nil:
+		return r.judge(a, result)
+	case ctx.Err() != nil:
+		if !errors.Is(err, ctx.Err()) {
+			err = fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+		return r.noAnswer(err)
+	case errors.Is(sendErr, errTooLarge) || errors.Is(sendErr, errTooMany):
+		return impossible("%v: choose a spec.probe.input with a smaller answer, or a smaller spec.probe.readOnlyCall", sendErr)
+	case sendErr != nil:
+		return r.noAnswer(sendErr)
+	case a != nil && (a.status < 200 || a.status > 299):
+		e := r.refusedAnswer(a)
+		e.ErrorCode = rpcCode(err)
+		return r.failed(a, e)
+	}
+	return r.failed(a, &v1alpha1.ToolError{Message: err.Error(), ExceptionTypes: exceptionTypes(err), ErrorCode: rpcCode(err)})
+}
+
+// call performs the exchange, and returns when the session is closed.
+func (r *run) call(ctx context.Context, wire *wire, input Input) (*mcp.CallToolResult, error) {
+	implementation := &mcp.Implementation{Name: userAgent, Version: v1alpha1.GroupVersion.Version}
+	client := mcp.NewClient(implementation, &mcp.ClientOptions{
+		// A probe offers the server nothing: no roots, no sampling, no answers to further questions.
+		Capabilities:   &mcp.ClientCapabilities{},
+		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
+	})
+	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{
+		Endpoint:             r.target.url.String(),
+		HTTPClient:           httpClient(wire),
+		MaxRetries:           -1,
+		DisableStandaloneSSE: true,
+		MaxEventSize:         maxAnswer,
+	}, nil)
+	if err != nil {
+		wire.seal()
+		return nil, err
+	}
+	if len(input) == 0 {
+		input = Input("{}")
+	}
+	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: r.target.mcp.tool, Arguments: input})
+	wire.seal()
+	r.took = r.prober.clock.Since(r.start)
+	// Only the server would gain from a session that is closed in order; that it is not is no finding of the probe.
+	_ = session.Close()
+	return result, err
+}
+
+// judge says what a result of the tool means.
+func (r *run) judge(a *answer, result *mcp.CallToolResult) Result {
+	said := textOf(result)
+	status := 0
+	if a != nil {
+		status = a.status
+	}
+	switch {
+	case result.NeedsInput():
+		return impossible("the tool asks for more than the input of the probe: complete spec.probe.input, or declare a " +
+			"spec.probe.readOnlyCall that needs nothing")
+	case result.IsError:
+		return r.failed(a, &v1alpha1.ToolError{Body: r.body(&answer{body: said}), Message: "the tool answered with isError"})
+	case !r.target.expected(said):
+		return r.failed(a, &v1alpha1.ToolError{Body: r.body(&answer{body: said}), Message: r.target.unexpected()})
+	}
+	return r.succeeded(status)
+}
+
+// textOf returns the text of a tool's result, or its structured content as JSON if there is no text.
+func textOf(result *mcp.CallToolResult) string {
+	var parts []string
+	for _, content := range result.Content {
+		switch c := content.(type) {
+		case *mcp.TextContent:
+			parts = append(parts, c.Text)
+		case *mcp.EmbeddedResource:
+			if c.Resource != nil && c.Resource.Text != "" {
+				parts = append(parts, c.Resource.Text)
+			}
+		}
+	}
+	if len(parts) == 0 && result.StructuredContent != nil {
+		if structured, err := json.Marshal(result.StructuredContent); err == nil {
+			parts = append(parts, string(structured))
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
+// errNotSent is what the SDK puts around errors of its own transport; it looks like an answer of the server.
+const errNotSent = -32005
+
+// rpcCode returns the code of the JSON-RPC error that the server answered with, "" if there is none.
+func rpcCode(err error) string {
+	code := ""
+	walk(err, func(err error) bool {
+		if e, ok := err.(*jsonrpc.Error); ok && e.Code != errNotSent {
+			code = strconv.FormatInt(e.Code, 10)
+		}
+		return code == ""
+	})
+	return code
+}

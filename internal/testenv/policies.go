@@ -1,0 +1,53 @@
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+)
+
+// awaitPolicies waits until the API server enforces the policies: it compiles them a moment after they are created.
+func (e *Env) awaitPolicies(ctx context.Context) error {
+	const tester = "policy-tester"
+	config, err := e.User(tester)
+	if err != nil {
+		return err
+	}
+	if err := e.Bind(ctx, OperatorNamespace, "agrajag-reporter", tester); err != nil {
+		return fmt.Errorf("bind %s: %w", tester, err)
+	}
+	c, err := client.New(config, client.Options{Scheme: e.Scheme})
+	if err != nil {
+		return err
+	}
+	status := int32(500)
+	report := func() *v1alpha1.DiagnosisJob {
+		return &v1alpha1.DiagnosisJob{
+			ObjectMeta: metav1.ObjectMeta{Namespace: OperatorNamespace, Name: tester},
+			Spec:       v1alpha1.DiagnosisJobSpec{ToolName: tester, Error: &v1alpha1.ToolError{HTTPStatus: &status}},
+		}
+	}
+	// Reports for another user are refused once the validating policy is there; a plain one is stamped once the
+	// mutating policy is.
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		foreign, own := report(), report()
+		foreign.Spec.OriginatingUserID = "somebody-else"
+		if last = c.Create(ctx, foreign, client.DryRunAll); !apierrors.IsForbidden(last) {
+			return false, nil
+		}
+		last = c.Create(ctx, own, client.DryRunAll)
+		return last == nil && own.Spec.Reporter == tester, nil
+	})
+	if err != nil {
+		return fmt.Errorf("policies are not enforced: %w (last answer: %v)", err, last)
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+// Package webhook translates between the API server's admission requests for DiagnosisJobs and the checker.
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/checker"
+	"github.com/agrajag-dev/agrajag/internal/redact"
+	"github.com/agrajag-dev/agrajag/internal/text"
+)
+
+// Paths under which the API server finds the webhooks (config/webhook).
+const (
+	PreparePath = "/prepare-report"
+	AnswerPath  = "/answer-report"
+)
+
+// deadline bounds one answer, below the two seconds that the API server waits: what is not decided by then, the
+// reconciler decides.
+const deadline = 1500 * time.Millisecond
+
+// Reasons of a refusal.
+const (
+	// ReasonClassified says that the report is answered by a verdict: a new one or one in force.
+	ReasonClassified metav1.StatusReason = "ToolErrorClassified"
+	// ReasonCoalesced says that a diagnosis of the same error is under way.
+	ReasonCoalesced metav1.StatusReason = "ToolErrorCoalesced"
+)
+
+// Preparer makes a report fit to be stored. It changes the report alone and has no side effects.
+type Preparer struct {
+	Checker *checker.Checker
+	Decoder admission.Decoder
+}
+
+// Handle takes secrets and excess out of the report, and gives a job that asks for a generated name the name of
+// its fault, so that a second report of it meets the first.
+func (p *Preparer) Handle(ctx context.Context, req admission.Request) admission.Response {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	job := &v1alpha1.DiagnosisJob{}
+	if err := p.Decoder.Decode(req, job); err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	job.Namespace = req.Namespace
+	Clean(job)
+	if job.Name == "" && job.GenerateName != "" {
+		d, err := p.Checker.Check(ctx, checker.ReportOf(job), checker.ClassifyOnly)
+		if err != nil { // The generated name does as well.
+			logf.FromContext(ctx).Error(err, "Report not classified")
+		} else {
+			job.Name, job.GenerateName = d.Key.Name(), ""
+		}
+	}
+	prepared, err := json.Marshal(job)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	return admission.PatchResponseFromRaw(req.Object.Raw, prepared)
+}
+
+// Clean takes secrets and excess out of a job's report, in place, and reports whether anything changed. The
+// annotation in which kubectl keeps what was applied would hold all of it again.
+func Clean(job *v1alpha1.DiagnosisJob) bool {
+	_, changed := job.Annotations[corev1.LastAppliedConfigAnnotation]
+	delete(job.Annotations, corev1.LastAppliedConfigAnnotation)
+	if note := redact.Text(job.Spec.Note); note != job.Spec.Note {
+		job.Spec.Note, changed = text.Cut(note, 500), true
+	}
+	if job.Spec.Error != nil {
+		changed = redact.Error(job.Spec.Error) || changed
+	}
+	return changed
+}
+
+// Answerer answers reports: what is clear is refused with the verdict, what is unclear becomes a job.
+type Answerer struct {
+	Checker *checker.Checker
+	Client  client.Client
+	Decoder admission.Decoder
+}
+
+// Handle decides a report that schema and policies have accepted. Whatever goes wrong here, the report is let
+// through: the reconciler decides it then.
+func (a *Answerer) Handle(ctx context.Context, req admission.Request) admission.Response {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	job := &v1alpha1.DiagnosisJob{}
+	if err := a.Decoder.Decode(req, job); err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	job.Namespace = req.Namespace
+	mode := checker.Decide
+	if req.DryRun != nil && *req.DryRun {
+		mode = checker.DryRun
+	}
+	d, err := a.Checker.Check(ctx, checker.ReportOf(job), mode)
+	if err != nil {
+		logf.FromContext(ctx).Error(err, "Report left to the reconciler", "job", req.Name)
+		return admission.Allowed("").WithWarnings("Diagnosis pending: the report could not be answered at once")
+	}
+	if d.Outcome != checker.Pending {
+		return refusal(job, d)
+	}
+	if mode == checker.Decide {
+		if err := a.makeRoom(ctx, job); err != nil {
+			logf.FromContext(ctx).Error(err, "Closed job of the same name not replaced", "job", req.Name)
+		}
+	}
+	return admission.Allowed("").WithWarnings(text.Plain(d.Message, 250))
+}
+
+// makeRoom deletes the closed job, if there is one, whose name the new one takes. The precondition on its UID
+// keeps two reporters from deleting each other's.
+func (a *Answerer) makeRoom(ctx context.Context, job *v1alpha1.DiagnosisJob) error {
+	former := &v1alpha1.DiagnosisJob{}
+	if err := a.Client.Get(ctx, client.ObjectKeyFromObject(job), former); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if former.Status.Phase != v1alpha1.PhaseClosed {
+		return nil
+	}
+	err := a.Client.Delete(ctx, former, client.Preconditions{UID: &former.UID})
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// refusal tells a decision as the API server tells errors: the message for people, since kubectl shows nothing
+// else, the same in causes for machines. 422, since clients repeat what is refused with 429.
+func refusal(job *v1alpha1.DiagnosisJob, d checker.Decision) admission.Response {
+	reason := ReasonClassified
+	if d.Outcome == checker.Coalesced {
+		reason = ReasonCoalesced
+	}
+	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{
+		Allowed: false,
+		Result: &metav1.Status{
+			Status:  metav1.StatusFailure,
+			Code:    http.StatusUnprocessableEntity,
+			Reason:  reason,
+			Message: d.Message,
+			Details: &metav1.StatusDetails{
+				Name: job.Name, Group: v1alpha1.GroupVersion.Group, Kind: "diagnosisjobs",
+				RetryAfterSeconds: int32(min(d.RetryAfter.Round(time.Second)/time.Second, 1<<31-1)),
+				Causes:            causes(d),
+			},
+		},
+	}}
+}
+
+// causes tells a decision to machines, one fact a cause.
+func causes(d checker.Decision) []metav1.StatusCause {
+	facts := []struct{ kind, value string }{
+		{"Outcome", string(d.Outcome)},
+		{"Classification", string(d.Class)},
+		{"RuleID", d.Verdict.RuleID},
+		{"ErrorSignature", string(d.Verdict.Signature)},
+		{"State", string(d.Health.State)},
+		{"Job", d.Job},
+		{"UserActionHint", d.Hint},
+		{"RetryAfterSeconds", fmt.Sprint(int64(d.RetryAfter / time.Second))},
+	}
+	out := make([]metav1.StatusCause, 0, len(facts))
+	for _, fact := range facts {
+		if fact.value != "" {
+			out = append(out, metav1.StatusCause{Type: metav1.CauseType(fact.kind), Message: fact.value})
+		}
+	}
+	return out
+}
