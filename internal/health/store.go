@@ -106,7 +106,7 @@ func (s *Store) Apply(ctx context.Context, key Key, change Change) error {
 		if err != nil {
 			return err
 		}
-		if row, err = s.applyOnce(ctx, key, row, change); err == nil {
+		if err = s.applyOnce(ctx, key, row, change); err == nil {
 			return nil
 		}
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) {
@@ -118,34 +118,34 @@ func (s *Store) Apply(ctx context.Context, key Key, change Change) error {
 }
 
 // applyOnce changes the row as it was read and writes it.
-func (s *Store) applyOnce(ctx context.Context, key Key, row *v1alpha1.ToolHealth, change Change) (*v1alpha1.ToolHealth, error) {
+func (s *Store) applyOnce(ctx context.Context, key Key, row *v1alpha1.ToolHealth, change Change) error {
 	now := s.clock.Now()
 	next := &v1alpha1.ToolHealth{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name()}, Spec: key.spec()}
 	if row != nil {
 		next = row.DeepCopy()
 	}
 	if KeyOf(next) != key {
-		return nil, fmt.Errorf("%w (%s/%s)", ErrIdentity, next.Namespace, next.Name)
+		return fmt.Errorf("%w (%s/%s)", ErrIdentity, next.Namespace, next.Name)
 	}
 	before := next.Status.State
 	if !change(&next.Status, now) {
-		return row, nil
+		return nil
 	}
 	if row == nil {
 		status := next.Status
 		if err := s.create(ctx, key, next); err != nil {
-			return nil, err
+			return err
 		}
 		next.Status = status
 	}
 	Bound(&next.Status, now)
 	Derive(next, Placed(), now)
 	if err := s.client.Status().Update(ctx, next); err != nil {
-		return nil, fmt.Errorf("write status of ToolHealth %s: %w", key, err)
+		return fmt.Errorf("write status of ToolHealth %s: %w", key, err)
 	}
 	s.overlay.put(key, next)
 	s.announce(next, before)
-	return next, nil
+	return nil
 }
 
 func (s *Store) create(ctx context.Context, key Key, row *v1alpha1.ToolHealth) error {

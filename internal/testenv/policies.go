@@ -47,7 +47,7 @@ func (e *Env) awaitPolicies(ctx context.Context) error {
 		return last == nil && own.Spec.Reporter == tester, nil
 	})
 	if err != nil {
-		return fmt.Errorf("policies are not enforced: %w (last answer: %v)", err, last)
+		return fmt.Errorf("policies are not enforced: %w (last answer: %w)", err, last)
 	}
 	return nil
 }

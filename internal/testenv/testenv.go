@@ -157,25 +157,33 @@ func (e *Env) ApplyDir(ctx context.Context, dir string) error {
 		if filepath.Base(file) == "kustomization.yaml" {
 			continue
 		}
-		objects, err := Objects(file)
+		data, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
-		for _, object := range objects {
-			if err := e.Admin.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
-				return fmt.Errorf("apply %s %s of %s: %w", object.GetKind(), object.GetName(), file, err)
-			}
+		if err := e.ApplyYAML(ctx, string(data)); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
 	return nil
 }
 
-// Objects reads the objects of a YAML file.
-func Objects(file string) ([]*unstructured.Unstructured, error) {
-	data, err := os.ReadFile(file)
+// ApplyYAML creates the objects of YAML documents that are not there yet.
+func (e *Env) ApplyYAML(ctx context.Context, documents string) error {
+	objects, err := Objects([]byte(documents))
 	if err != nil {
-		return nil, err
+		return err
 	}
+	for _, object := range objects {
+		if err := e.Admin.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// Objects reads the objects of YAML documents.
+func Objects(data []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
 		object := &unstructured.Unstructured{}
@@ -183,7 +191,7 @@ func Objects(file string) ([]*unstructured.Unstructured, error) {
 		case errors.Is(err, io.EOF):
 			return objects, nil
 		case err != nil:
-			return nil, fmt.Errorf("read %s: %w", file, err)
+			return nil, fmt.Errorf("read YAML: %w", err)
 		case len(object.Object) > 0:
 			objects = append(objects, object)
 		}
