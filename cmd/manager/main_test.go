@@ -16,7 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/transport"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -63,10 +65,17 @@ func testOptions() options {
 // startManager runs a manager as its own user until stop is called or the test ends.
 func startManager(t *testing.T, o options) (stop func()) {
 	t.Helper()
+	return startManagerWith(t, o, nil)
+}
+
+// startManagerWith runs a manager whose requests pass through wrap.
+func startManagerWith(t *testing.T, o options, wrap transport.WrapperFunc) (stop func()) {
+	t.Helper()
 	config, err := env.User(testenv.ManagerUser)
 	if err != nil {
 		t.Fatal(err)
 	}
+	config.Wrap(wrap)
 	mgr, err := newManager(config, o)
 	if err != nil {
 		t.Fatal(err)
@@ -118,9 +127,17 @@ var projects atomic.Int32
 // newProject creates a namespace in which the manager may read credentials.
 func newProject(t *testing.T) project {
 	t.Helper()
+	return newProjectWith(t, true)
+}
+
+// newProjectWith creates a namespace in which the manager may read credentials, or may not.
+func newProjectWith(t *testing.T, credentials bool) project {
+	t.Helper()
 	p := project{t: t, namespace: fmt.Sprintf("project-%d", projects.Add(1))}
 	p.must(env.Namespace(t.Context(), p.namespace, ""))
-	p.must(env.Bind(t.Context(), p.namespace, "agrajag-credential-reader", testenv.ManagerUser))
+	if credentials {
+		p.must(env.Bind(t.Context(), p.namespace, "agrajag-credential-reader", testenv.ManagerUser))
+	}
 	return p
 }
 
@@ -199,6 +216,25 @@ func (p project) closed(job *v1alpha1.DiagnosisJob) *v1alpha1.DiagnosisJob {
 		return nil
 	})
 	return now
+}
+
+// rule creates an ErrorPatternSet with one rule that says USER_INPUT.
+func (p project) rule(id, cooldown string, match v1alpha1.ErrorMatch) {
+	p.t.Helper()
+	p.must(env.Admin.Create(p.t.Context(), &v1alpha1.ErrorPatternSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: id},
+		Spec: v1alpha1.ErrorPatternSetSpec{Patterns: []v1alpha1.ErrorPattern{{
+			ID: v1alpha1.PatternID(id), Match: match, Signature: v1alpha1.ErrorSignature(id), Classification: v1alpha1.UserInput, Cooldown: cooldown,
+		}}},
+	}))
+	eventually(p.t, "rule "+id+" to be in force", func() error {
+		set := &v1alpha1.ErrorPatternSet{}
+		err := env.Admin.Get(p.t.Context(), client.ObjectKey{Namespace: p.namespace, Name: id}, set)
+		if err == nil && !meta.IsStatusConditionTrue(set.Status.Conditions, "Accepted") {
+			err = fmt.Errorf("status %+v", set.Status)
+		}
+		return err
+	})
 }
 
 // httpTool creates a Tool for an HTTP API.

@@ -220,6 +220,12 @@ func TestDecide(t *testing.T) {
 			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN cool=timeout/1h0m0s cool=http-403/23h0m0s cool=http-5xx/5m0s"},
 		},
 		{
+			name:      "what an earlier recheck left is no history of this one's trouble",
+			input:     inputOf(recheck, withRow(v1alpha1.ScopeProject, v1alpha1.StateDegraded, v1alpha1.Intermittent, RecheckSignature)),
+			outcome:   Outcome{Output: Output{Classification: v1alpha1.TechnicallyBroken}},
+			wantClass: v1alpha1.Unclear, wantScope: v1alpha1.ScopeProject,
+		},
+		{
 			name:      "trouble of another kind is no matching history",
 			input:     inputOf(withRow(v1alpha1.ScopeProject, v1alpha1.StateDegraded, v1alpha1.Intermittent, "timeout")),
 			outcome:   Outcome{Output: Output{Classification: v1alpha1.TechnicallyBroken}},
@@ -397,7 +403,7 @@ func TestDecide(t *testing.T) {
 				{ErrorSignature: "http-5xx", Duration: "PT30M"},
 				{ErrorSignature: "timeout", Duration: "P300D"},
 				{ErrorSignature: "http-403", UserID: "alice", Duration: "PT1H"},
-				{ErrorSignature: "http-403", UserID: "bob", Duration: "PT1H"},
+				{ErrorSignature: "http-402", UserID: "bob", Duration: "PT1H"},
 				{ErrorSignature: "bad signature", Duration: "PT1H"},
 				{ErrorSignature: "http-500", Duration: "-PT1H"},
 				{ErrorSignature: "recheck", Duration: "PT1H"},
@@ -427,12 +433,31 @@ func TestDecide(t *testing.T) {
 			if diff := cmp.Diff(tc.wantRows, describeRows(t, tc.input, applied.Rows)); diff != "" {
 				t.Errorf("rows (-want +got):\n%s", diff)
 			}
+			if at := applied.Diagnosis.ExpectedRecoveryAt; at != nil && (!at.After(now) || at.Sub(now) > health.MaxWait) {
+				t.Errorf("the verdict's estimate is %s", at)
+			}
 			for _, part := range tc.wantNote {
 				if !strings.Contains(applied.Diagnosis.HumanNote, part) {
 					t.Errorf("the note %q lacks %q", applied.Diagnosis.HumanNote, part)
 				}
 			}
 		})
+	}
+}
+
+func TestTheVerdictShowsTheAdjustmentsThatAreApplied(t *testing.T) {
+	given := []v1alpha1.CooldownAdjustment{
+		{ErrorSignature: "http-5xx", Duration: "PT30M"}, {ErrorSignature: "timeout", Duration: "P300D"},
+		{ErrorSignature: "slow", Duration: "PT" + strings.Repeat("0", 40) + "1H"}, {ErrorSignature: "http-403", UserID: "bob", Duration: "PT1H"},
+		{ErrorSignature: "http-402", UserID: "alice", Duration: "PT1H"}, {ErrorSignature: "odd", Duration: "an hour"},
+	}
+	want := []v1alpha1.CooldownAdjustment{
+		{ErrorSignature: "http-5xx", Duration: "PT30M"}, {ErrorSignature: "timeout", Duration: "PT24H"},
+		{ErrorSignature: "slow", Duration: "PT3600S"}, {ErrorSignature: "http-402", UserID: "alice", Duration: "PT1H"},
+	}
+	applied := Decide(inputOf(), Outcome{Output: Output{Classification: v1alpha1.Intermittent, CooldownAdjustments: given}}, now)
+	if diff := cmp.Diff(want, applied.Diagnosis.CooldownAdjustments); diff != "" {
+		t.Errorf("adjustments (-want +got):\n%s", diff)
 	}
 }
 

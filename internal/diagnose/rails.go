@@ -283,7 +283,10 @@ func (v *verdict) note() string {
 }
 
 // link finds addresses, with or without a scheme, so that no text leads a reader somewhere.
-var link = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*:/+\S*|\b(?:mailto|javascript|data|tel):\S+|\bwww\.\S+|\b[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,}(?::[0-9]+)?/\S*`)
+var link = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*:/+\S*` +
+	`|\b(?:mailto|javascript|data|tel):\S+` +
+	`|\bwww\.\S+` +
+	`|\b[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,}(?::[0-9]+)?/\S*`)
 
 // tame returns text of a model as one plain line without secrets and links, of at most limit bytes.
 func tame(s string, limit int) string {

@@ -92,7 +92,8 @@ func limitsOf(spec v1alpha1.DiagnosisRecipeSpec) (Limits, error) {
 	case problem != nil:
 		return Limits{}, problem
 	case limits.TokenTarget > limits.TokenCeiling:
-		return Limits{}, fmt.Errorf("spec.tokenTarget must not be above spec.tokenCeiling, but %d is above %d", limits.TokenTarget, limits.TokenCeiling)
+		return Limits{}, fmt.Errorf("spec.tokenTarget must not be above spec.tokenCeiling, but %d is above %d",
+			limits.TokenTarget, limits.TokenCeiling)
 	case limits.MaxScope.Width() < 0:
 		return Limits{}, fmt.Errorf("spec.maxScope must be one of %v, not %q", v1alpha1.Scopes(), limits.MaxScope)
 	}

@@ -50,7 +50,8 @@ func TestResolveRecipe(t *testing.T) {
 		},
 		{
 			name: "a project's model is ignored where it belongs to a tenant", place: place,
-			project: recipe("essays", v1alpha1.DiagnosisRecipeSpec{AI: other}), wantLimits: DefaultLimits(),
+			project: recipe("essays", v1alpha1.DiagnosisRecipeSpec{AI: other}), tenant: recipe("acme", v1alpha1.DiagnosisRecipeSpec{}),
+			wantLimits: DefaultLimits(),
 		},
 		{
 			name: "a project without a tenant is its own tenant", place: alone,

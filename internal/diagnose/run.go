@@ -44,9 +44,6 @@ func (e *Engine) Run(ctx context.Context, in Input, chat llm.Chat) Outcome {
 	answer, err := r.converse(ctx)
 	var unusable unusableError
 	switch {
-	case ctx.Err() != nil:
-		// Whatever came back may rest on probes that were broken off.
-		r.out.Err = context.Cause(ctx)
 	case errors.As(err, &unusable):
 		r.out.Fallback = unusable.Error()
 	case err != nil:
@@ -103,7 +100,8 @@ func (r *run) converse(ctx context.Context) (llm.Response, error) {
 func (r *run) ask(ctx context.Context, tools []llm.Tool) (llm.Response, error) {
 	left := r.in.Limits.TokenCeiling - r.out.Usage.PromptTokens - r.out.Usage.CompletionTokens
 	if left <= 0 {
-		return llm.Response{}, unusableError(fmt.Sprintf("the token ceiling of %d was reached before there was a verdict", r.in.Limits.TokenCeiling))
+		return llm.Response{}, unusableError(fmt.Sprintf("the token ceiling of %d was reached before there was a verdict",
+			r.in.Limits.TokenCeiling))
 	}
 	if ctx.Err() != nil {
 		return llm.Response{}, context.Cause(ctx)

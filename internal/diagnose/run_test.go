@@ -264,6 +264,17 @@ func TestARunWithoutAnAnswerIsAnError(t *testing.T) {
 			t.Errorf("got %v", out.Err)
 		}
 	})
+	t.Run("the deadline passes while the tool is probed", func(t *testing.T) {
+		w := newWorld(t)
+		slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+		defer slow.Close()
+		w.input.Tool.Spec.Endpoint.HTTP.URL = v1alpha1.URL(slow.URL)
+		w.input.Limits.Deadline = 100 * time.Millisecond
+		out := w.engine.Run(t.Context(), w.input, llm.Builtin{})
+		if !errors.Is(out.Err, context.DeadlineExceeded) || len(out.Evidence) != 0 || Decide(w.input, out, now).Rows != nil {
+			t.Errorf("a probe that was broken off counts: %+v", out)
+		}
+	})
 	t.Run("the manager stops", func(t *testing.T) {
 		w := newWorld(t)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -151,7 +151,8 @@ func clean(s string) string { return text.Plain(redact.Text(s), maxResponse) }
 func healthFinding(in Input, now time.Time) llm.HealthFinding {
 	finding := llm.HealthFinding{
 		Now: now.UTC().Truncate(time.Second), ToolName: string(in.Job.Spec.ToolName), Scope: in.scope(), Trigger: in.Job.Spec.Trigger,
-		ErrorSignature: in.Signature, OriginatingUserID: text.Plain(in.user(), 256), ToolKnown: in.Tool != nil, Rows: []llm.RowFinding{},
+		ErrorSignature: in.Signature, OriginatingUserID: text.Plain(in.user(), 256), Locale: text.Plain(in.Job.Spec.Locale, 35),
+		ToolKnown: in.Tool != nil, Rows: []llm.RowFinding{},
 	}
 	if in.Tool == nil {
 		finding.NotProbeable = "no Tool in the project describes it"

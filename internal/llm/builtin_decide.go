@@ -59,10 +59,7 @@ func (f findings) onlyUserFails(system outcome) verdict {
 		return f.failing(class, v1alpha1.ScopeUser)
 	case system == works || system == challenges && auth:
 		v := f.verdict(v1alpha1.UserSpecificTechnical, v1alpha1.ScopeUser, 0, "The tool fails for this user alone")
-		hint := fmt.Sprintf("%s fails with your account only: check your account there; others can use it.", f.health.ToolName)
-		if auth {
-			hint = fmt.Sprintf("Renew your sign-in or token for %s; others can use it.", f.health.ToolName)
-		}
+		hint := f.hint(auth)
 		v.UserActionHint = &hint
 		return v
 	case auth:
@@ -70,6 +67,21 @@ func (f findings) onlyUserFails(system outcome) verdict {
 	default:
 		return f.failing(class, f.health.Scope)
 	}
+}
+
+// hint tells the user what to do, in German where the user prefers that, else in English (specification §10).
+func (f findings) hint(auth bool) string {
+	german := f.health.Locale == "de" || strings.HasPrefix(f.health.Locale, "de-")
+	format := "%s fails with your account only: check your account there; others can use it."
+	switch {
+	case german && auth:
+		format = "Bitte Anmeldung oder Token für %s erneuern; für andere funktioniert es."
+	case german:
+		format = "%s scheitert nur mit deinem Konto: bitte das Konto dort prüfen; für andere funktioniert es."
+	case auth:
+		format = "Renew your sign-in or token for %s; others can use it."
+	}
+	return fmt.Sprintf(format, f.health.ToolName)
 }
 
 // everyoneFails decides where the system's probe failed and the user's did not succeed.

@@ -47,6 +47,8 @@ type HealthFinding struct {
 	ErrorSignature v1alpha1.ErrorSignature `json:"errorSignature"`
 	// OriginatingUserID is the user for whom the tool was called; empty: nobody.
 	OriginatingUserID string `json:"originatingUserId,omitempty"`
+	// Locale is the language in which the user is addressed; empty: English.
+	Locale string `json:"locale,omitempty"`
 	// ToolKnown says whether a Tool object describes the tool. Without one nothing can be probed.
 	ToolKnown bool `json:"toolKnown"`
 	// Probeable says whether the tool may be probed; NotProbeable why not.

@@ -184,7 +184,7 @@ func walk(err error, visit func(error) bool) bool {
 	if !visit(err) {
 		return false
 	}
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // this unwraps, one error at a time
 	case interface{ Unwrap() error }:
 		return walk(e.Unwrap(), visit)
 	case interface{ Unwrap() []error }:

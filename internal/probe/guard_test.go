@@ -144,7 +144,7 @@ func TestTransportRefusesWhatANameResolvesTo(t *testing.T) {
 	defer server.Close()
 	byName := strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
 	for _, url := range []string{server.URL, byName} {
-		_, err := (&http.Client{Transport: Guard{}.Transport()}).Get(url)
+		err := get(t, Guard{}.Transport(), url)
 		if _, ok := errors.AsType[*AddressError](err); !ok {
 			t.Errorf("%s: got %v, want an AddressError", url, err)
 		}
@@ -162,7 +162,7 @@ func TestTransportIgnoresProxies(t *testing.T) {
 	if transport.Proxy != nil {
 		t.Error("the transport asks for a proxy")
 	}
-	if _, err := (&http.Client{Transport: transport}).Get("http://tool.invalid/"); err == nil {
+	if err := get(t, transport, "http://tool.invalid/"); err == nil {
 		t.Error("a name that does not exist was answered")
 	}
 }
@@ -174,4 +174,13 @@ func prefixes(t *testing.T, list ...string) []netip.Prefix {
 		t.Fatal(err)
 	}
 	return parsed
+}
+
+func get(t *testing.T, transport *http.Transport, url string) error {
+	t.Helper()
+	response, err := (&http.Client{Transport: transport}).Get(url)
+	if err == nil {
+		_ = response.Body.Close()
+	}
+	return err
 }

@@ -11,11 +11,14 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -297,7 +300,7 @@ func TestARedirectIsTheAnswer(t *testing.T) {
 	if followed.Load() {
 		t.Error("a redirect was followed")
 	}
-	url := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere, 302) })
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere, http.StatusFound) })
 	if got := probe(t, httpTool(url, expect([]int32{302}, "")), system); !got.Success {
 		t.Errorf("an expected redirect: got %+v", got)
 	}
@@ -341,11 +344,11 @@ func TestADecompressionBombIsReadInPart(t *testing.T) {
 	_ = zip.Close()
 	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
-		w.WriteHeader(500)
+		w.WriteHeader(http.StatusInternalServerError)
 		_, _ = w.Write(bomb.Bytes())
 	})
 	for kind, tool := range map[string]*v1alpha1.Tool{"http": httpTool(url), "mcp": mcpTool(url)} {
-		if got := probe(t, tool, system); got.Error == nil || len(got.Error.Body) > v1alpha1.MaxErrorBody || got.StatusCode != 500 {
+		if got := probe(t, tool, system); got.Error == nil || len(got.Error.Body) > v1alpha1.MaxErrorBody || got.StatusCode != http.StatusInternalServerError {
 			t.Errorf("%s: got %+v", kind, got)
 		}
 	}
@@ -364,21 +367,70 @@ func TestHeadersStayBounded(t *testing.T) {
 		w.Header().Set(strings.Repeat("N", 200), "v")
 		w.Header().Add("Retry-After", "30")
 		w.Header().Add("X", "first")
-		http.SetCookie(w, &http.Cookie{Name: "session", Value: "cookie-secret"})
-		w.WriteHeader(503)
+		w.WriteHeader(http.StatusServiceUnavailable)
 	})
 	got := probe(t, httpTool(url), system)
 	if len(got.Error.Headers) != v1alpha1.MaxErrorHeaders || got.Error.Headers["Retry-After"] != "30" {
 		t.Errorf("got %d headers, Retry-After %q", len(got.Error.Headers), got.Error.Headers["Retry-After"])
 	}
 	for name, value := range got.Error.Headers {
-		if len(name) > maxHeaderName || len(value) > v1alpha1.MaxHeaderValue || strings.Contains(string(value), "cookie-secret") {
+		if len(name) > maxHeaderName || len(value) > v1alpha1.MaxHeaderValue {
 			t.Errorf("header %s: %q", name, value)
 		}
 	}
 	url = serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) })
 	if got := probe(t, httpTool(url), system); got.Success || !got.Possible || got.Error == nil {
 		t.Errorf("a megabyte of headers: got %+v", got)
+	}
+}
+
+func TestCookiesAreNotKept(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		http.SetCookie(w, &http.Cookie{Name: "session", Value: "cookie-secret"})
+		w.Header().Set("Set-Cookie2", "cookie-secret")
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	got := probe(t, httpTool(url), system)
+	if strings.Contains(fmt.Sprint(got.Error.Headers), "cookie-secret") || len(got.Error.Headers) == 0 {
+		t.Errorf("got %v", got.Error.Headers)
+	}
+}
+
+func TestRedactor(t *testing.T) {
+	for _, tc := range []struct {
+		name, secrets, said, want string
+		partial                   bool
+	}{
+		{"nothing to hide", "", "a token", "a token", false},
+		{"in the midst", "token", "a token b", "a [redacted] b", false},
+		{"of two that begin alike the longer goes as a whole", "token token-2", "token-2 token", "[redacted] [redacted]", false},
+		{"invalid bytes cannot join its parts", "token", "to\xffken", "to\uFFFDken", false},
+		{"cut off at the end", "secret-token", "a long beginning, secret-tok", "a long beginn", true},
+		{"all of it may be a part", "secret-token", "secret-tok", "", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := redactorOf(strings.Split(tc.secrets, " ")...)
+			got := r.text(tc.said)
+			if tc.partial {
+				got = r.beginning(tc.said)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestEveryTimeoutHasOneName(t *testing.T) {
+	for _, err := range []error{
+		context.DeadlineExceeded,
+		&net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded},
+		&net.DNSError{IsTimeout: true},
+		fmt.Errorf("calling: %w", syscall.ETIMEDOUT),
+	} {
+		if got := exceptionTypes(err); !slices.Contains(got, timeoutType) {
+			t.Errorf("%v: got %q", err, got)
+		}
 	}
 }
 
@@ -433,7 +485,7 @@ func checkHidden(t *testing.T, got Result, secret string) {
 
 func TestAToolsOwnCredentialHeaderIsNotShownEither(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(401)
+		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = fmt.Fprint(w, r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"))
 	})
 	got := probe(t, httpTool(url, func(s *v1alpha1.ToolSpec) {
@@ -511,7 +563,7 @@ func TestABrokenBodyIsAFailure(t *testing.T) {
 		hijack(w, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nbegin")
 	})
 	got := probe(t, httpTool(url), system)
-	if got.Success || !got.Possible || got.StatusCode != 200 || got.Error == nil || !strings.Contains(got.Error.Message, "unexpected EOF") {
+	if got.Success || !got.Possible || got.StatusCode != http.StatusOK || got.Error == nil || !strings.Contains(got.Error.Message, "unexpected EOF") {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -123,6 +123,7 @@ const errNotSent = -32005
 func rpcCode(err error) string {
 	code := ""
 	walk(err, func(err error) bool {
+		//nolint:errorlint // walk unwraps: errors.As would stop at the SDK's own error
 		if e, ok := err.(*jsonrpc.Error); ok && e.Code != errNotSent {
 			code = strconv.FormatInt(e.Code, 10)
 		}

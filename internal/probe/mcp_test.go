@@ -146,7 +146,6 @@ func legacy(answers map[string]string, requests *atomic.Int32) http.HandlerFunc 
 		case call.Method == "initialize":
 			w.Header().Set("Mcp-Session-Id", "1")
 			answer = `"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"1"}}`
-			known = true
 			fallthrough
 		case known:
 			w.Header().Set("Content-Type", "application/json")
@@ -169,9 +168,16 @@ func TestMCPServersThatOnlyKnowInitialize(t *testing.T) {
 		{"a result without content", `"result":{}`, func(r Result) bool { return r.Success }},
 		{"structured content", `"result":{"isError":true,"content":[],"structuredContent":{"reason":"no ink"}}`,
 			func(r Result) bool { return r.Error != nil && r.Error.Body == `{"reason":"no ink"}` }},
+		{"an error that shows the token", `"error":{"code":-1,"message":"no such token: ` + token + `"}`,
+			func(r Result) bool {
+				return r.Error != nil && strings.HasSuffix(r.Error.Message, "no such token: [redacted]")
+			}},
 		{"an error of its own", `"error":{"code":-1,"message":"no"}`, func(r Result) bool { return r.Error != nil && r.Error.ErrorCode == "-1" }},
 		{"the code that the SDK uses for itself", `"error":{"code":-32005,"message":"no"}`, func(r Result) bool { return r.Possible && !r.Success }},
 		{"an answer of another shape", `"result":[1,2]`, func(r Result) bool { return r.Possible && !r.Success && r.Error.Message != "" }},
+		{"an answer that is null", `"result":null`, func(r Result) bool { return r.Impossible == "" }},
+		{"content that is null", `"result":{"content":[null]}`, func(r Result) bool { return r.Impossible == "" }},
+		{"content without a kind", `"result":{"content":[{"type":""}]}`, func(r Result) bool { return r.Impossible == "" && !r.Success }},
 		{"an answer that is too large", `"result":{"content":[{"type":"text","text":"` + large + `"}]}`,
 			func(r Result) bool {
 				return !r.Possible && strings.Contains(r.Impossible, "larger than 64 KiB: choose")
@@ -223,6 +229,108 @@ func TestAStreamWithoutEndIsBounded(t *testing.T) {
 				t.Errorf("%d requests, %d bytes", requests.Load(), written.Load())
 			}
 		})
+	}
+}
+
+// between lets the test answer some calls itself, and the rest as legacy does.
+func between(t *testing.T, own func(w http.ResponseWriter, r *http.Request, method string) bool) string {
+	t.Helper()
+	var requests atomic.Int32
+	rest := legacy(nil, &requests)
+	return serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		var call struct{ Method string }
+		_ = json.Unmarshal(body, &call)
+		if !own(w, r, call.Method) {
+			rest(w, r)
+		}
+	})
+}
+
+func TestTheClosingOfASessionHidesNoFailure(t *testing.T) {
+	var closed atomic.Bool
+	url := between(t, func(w http.ResponseWriter, r *http.Request, method string) bool {
+		if r.Method == http.MethodDelete {
+			closed.Store(true)
+		}
+		if method == "notifications/initialized" {
+			http.Error(w, "out of memory", http.StatusInternalServerError)
+			return true
+		}
+		return false
+	})
+	got := probe(t, mcpTool(url), system)
+	if !closed.Load() || got.StatusCode != http.StatusInternalServerError || got.Error == nil || got.Error.HTTPStatus == nil || !strings.Contains(got.Error.Body, "out of memory") {
+		t.Errorf("closed: %t, got %+v %+v", closed.Load(), got, got.Error)
+	}
+}
+
+func TestAServerThatHangsOnClosingHoldsNothingUp(t *testing.T) {
+	url := between(t, func(_ http.ResponseWriter, r *http.Request, method string) bool {
+		if r.Method != http.MethodDelete && method != "tools/call" {
+			return false
+		}
+		<-r.Context().Done()
+		return true
+	})
+	start := time.Now()
+	got := probe(t, mcpTool(url, func(s *v1alpha1.ToolSpec) { s.Probe.TimeoutSeconds = 1 }), system)
+	if took := time.Since(start); took > time.Second+closeGrace+time.Second || got.Duration > 2*time.Second || got.Success {
+		t.Errorf("it took %s, got %+v", took, got)
+	}
+}
+
+func TestABrokenStreamIsNotTriedAgain(t *testing.T) {
+	var gets atomic.Int32
+	url := between(t, func(w http.ResponseWriter, r *http.Request, method string) bool {
+		if r.Method == http.MethodGet {
+			gets.Add(1)
+		}
+		if method != "tools/call" {
+			return false
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "id: 1\ndata:\n\n")
+		return true
+	})
+	got := probe(t, mcpTool(url), system)
+	if gets.Load() != 0 || !got.Possible || got.Success || got.Error == nil || got.Duration > 5*time.Second {
+		t.Errorf("%d more requests, got %+v", gets.Load(), got)
+	}
+}
+
+func TestAnEarlierStreamSaysNothingAboutALaterAnswer(t *testing.T) {
+	called, flooded := make(chan struct{}), make(chan struct{})
+	url := between(t, func(w http.ResponseWriter, _ *http.Request, method string) bool {
+		switch method {
+		case "initialize":
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, `data: {"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-06-18","capabilities":{},`+
+				`"serverInfo":{"name":"old","version":"1"}}}`+"\n\n")
+			w.(http.Flusher).Flush()
+			<-called
+			defer close(flooded)
+			for range 1024 {
+				if _, err := io.WriteString(w, strings.Repeat("\n", 64<<10)); err != nil {
+					break
+				}
+			}
+			return true
+		case "tools/call":
+			w.Header().Set("Content-Type", "application/json")
+			w.(http.Flusher).Flush()
+			close(called)
+			<-flooded
+			time.Sleep(50 * time.Millisecond) // for the client to see its end of the flood
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":3,"error":{"code":-7,"message":"no"}}`)
+			return true
+		}
+		return false
+	})
+	got := probe(t, mcpTool(url), system)
+	if !got.Possible || got.Error == nil || got.Error.ErrorCode != "-7" {
+		t.Errorf("got %+v %+v", got, got.Error)
 	}
 }
 

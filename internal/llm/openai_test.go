@@ -1,0 +1,196 @@
+package llm_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/agrajag-dev/agrajag/internal/llm"
+	"github.com/agrajag-dev/agrajag/internal/llm/scripted"
+)
+
+const key = "a-very-private-key"
+
+// start serves a script and returns a client for it.
+func start(t *testing.T, models []string, steps ...scripted.Step) (llm.Chat, *scripted.Server) {
+	t.Helper()
+	script := scripted.New(steps...)
+	server := httptest.NewServer(script)
+	t.Cleanup(server.Close)
+	return llm.NewOpenAI(llm.OpenAIOptions{Endpoint: server.URL + "/v1/", APIKey: key, Models: models, HTTPClient: server.Client()}), script
+}
+
+func ask(content string) llm.Request {
+	return llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Content: content}}, MaxTokens: 100}
+}
+
+func TestToolCallsMakeTheRoundTrip(t *testing.T) {
+	call := llm.ToolCall{ID: "c1", Name: "tool_health_read", Arguments: `{"a":"\"<é>"}`}
+	chat, script := start(t, []string{"big"},
+		scripted.Step{Text: "let me see", ToolCalls: []llm.ToolCall{call}, Usage: llm.Usage{Prompt: 11, Completion: 5}},
+		scripted.Step{Text: "done", Usage: llm.Usage{Prompt: 20, Completion: 2}, Cut: true})
+	request := ask("hello")
+	request.Tools = []llm.Tool{{Name: "tool_health_read", Description: "reads", Parameters: json.RawMessage(`{"type":"object"}`)}}
+
+	got, err := chat.Complete(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := llm.Response{Usage: llm.Usage{Prompt: 11, Completion: 5},
+		Message: llm.Message{Role: llm.RoleAssistant, Content: "let me see", ToolCalls: []llm.ToolCall{call}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("first answer (-want +got):\n%s", diff)
+	}
+
+	request.Messages = append(request.Messages, got.Message, llm.Message{Role: llm.RoleTool, ToolCallID: "c1", Content: `{"ok":true}`})
+	request.Tools = nil
+	got, err = chat.Complete(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = llm.Response{Usage: llm.Usage{Prompt: 20, Completion: 2}, Cut: true, Message: llm.Message{Role: llm.RoleAssistant, Content: "done"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("second answer (-want +got):\n%s", diff)
+	}
+
+	requests := script.Requests()
+	if len(requests) != 2 || requests[0].Authorization != "Bearer "+key {
+		t.Fatalf("the server got %d requests with %q", len(requests), requests[0].Authorization)
+	}
+	// The wire format is looked at as text: the server decodes with the library that the client encodes with.
+	for _, part := range []string{`"model":"big"`, `"max_tokens":100`, `"role":"user"`, `"content":"hello"`, `"tools":[{"function":{"name":"tool_health_read","description":"reads"`, `"parameters":{"type":"object"}`} {
+		if !strings.Contains(requests[0].Body, part) {
+			t.Errorf("the first request lacks %s: %s", part, requests[0].Body)
+		}
+	}
+	for _, part := range []string{`"tool_calls":[{"id":"c1","type":"function","function":{"name":"tool_health_read"`, `"role":"tool"`, `"tool_call_id":"c1"`} {
+		if !strings.Contains(requests[1].Body, part) {
+			t.Errorf("the second request lacks %s: %s", part, requests[1].Body)
+		}
+	}
+	if strings.Contains(requests[1].Body, `"tools"`) {
+		t.Errorf("tools were offered where there are none: %s", requests[1].Body)
+	}
+}
+
+func TestModelsAreTriedInOrder(t *testing.T) {
+	chat, script := start(t, []string{"first", "second", "third"},
+		scripted.Step{Status: 429, Text: "slow down"}, scripted.Step{Raw: "<html>"}, scripted.Step{Text: "I am third"})
+	got, err := chat.Complete(t.Context(), ask("hello"))
+	if err != nil || got.Message.Content != "I am third" {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	var models []string
+	for _, r := range script.Requests() {
+		models = append(models, r.Model)
+	}
+	if diff := cmp.Diff([]string{"first", "second", "third"}, models); diff != "" {
+		t.Errorf("models (-want +got):\n%s", diff)
+	}
+}
+
+func TestAModelThatReasonsGetsItsLimitUnderItsName(t *testing.T) {
+	chat, script := start(t, []string{"o3-mini"}, scripted.Step{Text: "hm"})
+	if _, err := chat.Complete(t.Context(), ask("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if body := script.Requests()[0].Body; !strings.Contains(body, `"max_completion_tokens":100`) || strings.Contains(body, `"max_tokens"`) {
+		t.Errorf("the request is %s", body)
+	}
+}
+
+func TestWhatGoesWrongIsToldWithoutTheKey(t *testing.T) {
+	tests := []struct {
+		name string
+		step scripted.Step
+		want string
+	}{
+		{"the key is refused and sent back", scripted.Step{Status: 401, Text: "Incorrect API key provided: " + key}, "Incorrect API key provided: [redacted]"},
+		{"the server is out of order", scripted.Step{Status: 503, Text: "overloaded"}, "status code: 503"},
+		{"the answer is no JSON", scripted.Step{Raw: "<html>it works</html>"}, "invalid character"},
+		{"the answer is cut off", scripted.Step{Raw: `{"choices":[{"message":{"content":"he`}, "unexpected"},
+		{"the answer is empty", scripted.Step{Raw: "{}"}, "no choice"},
+		{"the answer is of another type", scripted.Step{Raw: `{"choices":[{"message":{"content":42}}]}`}, "cannot unmarshal"},
+		{"the answer is too long", scripted.Step{Text: strings.Repeat("x", 2<<20)}, "longer than 1048576 bytes"},
+		{"the error is too long", scripted.Step{Status: 500, Text: strings.Repeat("x", 2<<20)}, "longer than"},
+		{"the script has ended", scripted.Step{Status: 500, Text: strings.Repeat("é", 10_000)}, "é…"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			chat, _ := start(t, []string{"m1", "m2"}, tc.step, tc.step)
+			_, err := chat.Complete(t.Context(), ask("hello"))
+			if err == nil || strings.Count(err.Error(), tc.want) != 2 || !strings.Contains(err.Error(), "model m1") || !strings.Contains(err.Error(), "model m2") {
+				t.Fatalf("got %v, want %q for both models", err, tc.want)
+			}
+			if strings.Contains(err.Error(), key) || len(err.Error()) > 1000 {
+				t.Errorf("the error holds the key or is too long (%d bytes): %v", len(err.Error()), err)
+			}
+		})
+	}
+}
+
+func TestAnErrorThatIsNoJSONHoldsNoKey(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "who is "+r.Header.Get("Authorization"), http.StatusBadGateway)
+	}))
+	defer server.Close()
+	_, err := llm.NewOpenAI(llm.OpenAIOptions{Endpoint: server.URL, APIKey: key, Models: []string{"m"}}).Complete(t.Context(), ask("hello"))
+	if err == nil || strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "HTTP status 502: who is") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheKeyFollowsNoRedirect(t *testing.T) {
+	elsewhere := scripted.New(scripted.Step{Text: "gotcha"})
+	other := httptest.NewServer(elsewhere)
+	defer other.Close()
+	server := httptest.NewServer(http.RedirectHandler(other.URL+"/chat/completions", http.StatusTemporaryRedirect))
+	defer server.Close()
+	_, err := llm.NewOpenAI(llm.OpenAIOptions{Endpoint: server.URL, APIKey: key, Models: []string{"m"}}).Complete(t.Context(), ask("hello"))
+	if err == nil || len(elsewhere.Requests()) != 0 {
+		t.Errorf("error %v, and %d requests arrived elsewhere", err, len(elsewhere.Requests()))
+	}
+}
+
+func TestAnEndpointThatReportsNoUsageIsChargedAnEstimate(t *testing.T) {
+	chat, _ := start(t, []string{"m"}, scripted.Step{Text: strings.Repeat("y", 400), ToolCalls: []llm.ToolCall{{ID: "1", Name: "abcd", Arguments: "{}"}}})
+	got, err := chat.Complete(t.Context(), ask(strings.Repeat("x", 4000)))
+	if err != nil || got.Usage != (llm.Usage{Prompt: 1001, Completion: 102}) {
+		t.Errorf("got %+v, %v", got.Usage, err)
+	}
+}
+
+func TestACancelledQuestionEndsAtOnce(t *testing.T) {
+	chat, script := start(t, []string{"first", "second"}, scripted.Step{Delay: time.Minute})
+	cause := errors.New("the lease was lost")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(50*time.Millisecond, func() { cancel(cause) })
+	if _, err := chat.Complete(ctx, ask("hello")); !errors.Is(err, cause) {
+		t.Errorf("got %v", err)
+	}
+	if n := len(script.Requests()); n != 1 {
+		t.Errorf("%d models were asked", n)
+	}
+}
+
+func TestWithoutAModelOrAKey(t *testing.T) {
+	if _, err := llm.NewOpenAI(llm.OpenAIOptions{Endpoint: "http://127.0.0.1:1"}).Complete(t.Context(), ask("hello")); err == nil || !strings.Contains(err.Error(), "no model") {
+		t.Errorf("without a model: %v", err)
+	}
+	script := scripted.New(scripted.Step{Text: "hi"})
+	server := httptest.NewServer(script)
+	defer server.Close()
+	if _, err := llm.NewOpenAI(llm.OpenAIOptions{Endpoint: server.URL, Models: []string{"m"}}).Complete(t.Context(), ask("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if got := script.Requests()[0].Authorization; got != "" {
+		t.Errorf("without a key, %q was sent", got)
+	}
+}
