@@ -56,7 +56,8 @@ type Input struct {
 // Evidence is what one probe that was sent says about the tool, as far as a verdict may rest on it.
 type Evidence struct {
 	As v1alpha1.ProbeIdentity
-	// Success and Failed are both false for a probe without credential that was asked for one.
+	// Success and Failed are both false for a probe without credential that was asked for one, and for one whose own
+	// input was refused: neither says anything about the tool.
 	Success, Failed bool
 	// Challenged is true for that probe: it proves that the tool can be reached, and no more.
 	Challenged bool

@@ -94,8 +94,10 @@ func (r *run) probe(ctx context.Context, as v1alpha1.ProbeIdentity) string {
 	}
 	r.out.Probes = append(r.out.Probes, audit)
 	if finding.Possible {
+		// A probe whose own input was refused says as little about the tool as one that was asked for a credential.
+		refused := finding.AuthChallenge || finding.Classification == v1alpha1.UserInput
 		r.out.Evidence = append(r.out.Evidence, Evidence{
-			As: as, Success: finding.Success, Failed: !finding.Success && !finding.AuthChallenge, Challenged: finding.AuthChallenge,
+			As: as, Success: finding.Success, Failed: !finding.Success && !refused, Challenged: finding.AuthChallenge,
 			Signature: finding.ErrorSignature,
 		})
 	}

@@ -9,6 +9,9 @@ import (
 )
 
 const (
+	// firstOutage is how long a new outage is expected to last: as long as its error cools down (specification
+	// companion §1). After that the next call is the test; without an estimate nobody would ever call again.
+	firstOutage = 5 * time.Minute
 	// knownOutage is how long an error that took the tool down before is expected to last this time.
 	knownOutage = 30 * time.Minute
 	// knownGlitch is how long trouble that comes and goes within an hour is expected to last.
@@ -101,7 +104,7 @@ func (f findings) failing(class v1alpha1.Classification, scope v1alpha1.Scope) v
 		if f.wasDown() {
 			return f.verdict(v1alpha1.TechnicallyBroken, scope, knownOutage, "The tool fails as it did before")
 		}
-		return f.verdict(v1alpha1.TechnicallyBroken, scope, 0, "The tool fails")
+		return f.verdict(v1alpha1.TechnicallyBroken, scope, firstOutage, "The tool fails")
 	}
 }
 
@@ -152,10 +155,14 @@ func (f findings) summary() string {
 	if f.system != nil {
 		parts = append(parts, "as system: "+describe(f.system))
 	}
-	if len(parts) == 0 {
+	switch {
+	case len(parts) == 0:
 		return "no probe was made"
+	case len(parts) == 2 && f.user.Reason != "" && f.user.Reason == f.system.Reason:
+		return f.user.Reason // What stands in the way of both is said once.
+	default:
+		return strings.Join(parts, ", ")
 	}
-	return strings.Join(parts, ", ")
 }
 
 func describe(p *ProbeFinding) string {
