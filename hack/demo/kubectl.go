@@ -9,18 +9,8 @@ import (
 	"strings"
 )
 
-// kubectl runs kubectl as a user, with a manifest on its standard input, and shows command and output.
-func (s *stage) kubectl(ctx context.Context, user, manifest string, args ...string) error {
-	out, err := s.quiet(ctx, user, manifest, args...)
-	show(user, args, out)
-	if err != nil {
-		return fmt.Errorf("kubectl %s: %w", strings.Join(args, " "), err)
-	}
-	return nil
-}
-
-// quiet runs kubectl and shows nothing.
-func (s *stage) quiet(ctx context.Context, user, manifest string, args ...string) (string, error) {
+// kubectl runs kubectl as a user, with a manifest on its standard input, and returns all that it prints.
+func (s *stage) kubectl(ctx context.Context, user, manifest string, args ...string) (string, error) {
 	args = append([]string{"--kubeconfig", s.kubeconfig(user), "--namespace", namespace}, args...)
 	command := exec.CommandContext(ctx, filepath.Join(s.env.Assets, "kubectl"), args...) //nolint:gosec // G204: our own arguments.
 	command.Stdin = strings.NewReader(manifest)
@@ -53,14 +43,17 @@ func quoted(args []string) string {
 	return b.String()
 }
 
-// expect runs kubectl, shows it, and fails unless the output holds all that is wanted.
-func (s *stage) expect(ctx context.Context, user, manifest string, wants []string, args ...string) error {
-	out, _ := s.quiet(ctx, user, manifest, args...) // A refused report is an error for kubectl, and what is wanted.
+// expect runs kubectl, shows command and output, and fails unless the output holds all that is wanted.
+func (s *stage) expect(ctx context.Context, user, manifest string, wants []string, args ...string) (string, error) {
+	out, err := s.kubectl(ctx, user, manifest, args...)
 	show(user, args, out)
+	if err != nil && len(wants) == 0 { // A refused report is an error for kubectl, and what is wanted.
+		return out, fmt.Errorf("kubectl %s: %w", strings.Join(args, " "), err)
+	}
 	for _, want := range wants {
 		if !strings.Contains(out, want) {
-			return fmt.Errorf("kubectl %s should show %q", strings.Join(args, " "), want)
+			return out, fmt.Errorf("kubectl %s should show %q", strings.Join(args, " "), want)
 		}
 	}
-	return nil
+	return out, nil
 }

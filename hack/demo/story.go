@@ -30,7 +30,7 @@ func (s *stage) tell(ctx context.Context) error {
 		}
 	}
 	say("\nWhat is known in the end:")
-	return s.kubectl(ctx, you, "", "get", "toolhealths,diagnosisjobs")
+	return s.get(ctx, nil, "toolhealths,diagnosisjobs")
 }
 
 // report writes a report as an agent runtime sends it: YAML with what the failed call answered.
@@ -42,112 +42,115 @@ func report(tool, user string, fields ...string) string {
 	return manifest + "  " + strings.Join(fields, "\n  ") + "\n"
 }
 
-// send reports an error, shows what the runtime sends and what it is told.
-func (s *stage) send(ctx context.Context, manifest string, wants ...string) error {
-	spec := manifest[strings.Index(manifest, "spec:"):]
-	for line := range strings.Lines(spec) {
+// send reports an error, shows what the runtime sends and what it is told, and returns the job that was created.
+func (s *stage) send(ctx context.Context, manifest string, wants ...string) (job string, err error) {
+	for line := range strings.Lines(manifest[strings.Index(manifest, "spec:"):]) {
 		fmt.Printf("  | %s", line)
 	}
-	return s.expect(ctx, agent, manifest, wants, "create", "-f", "-")
+	out, err := s.expect(ctx, agent, manifest, wants, "create", "-f", "-")
+	if _, after, ok := strings.Cut(out, "diagnosisjob.tools.agrajag.dev/"); ok {
+		job, _, _ = strings.Cut(after, " ")
+	}
+	return job, err
+}
+
+// get shows what kubectl get shows, and fails unless it holds all that is wanted.
+func (s *stage) get(ctx context.Context, wants []string, args ...string) error {
+	_, err := s.expect(ctx, you, "", wants, append([]string{"get"}, args...)...)
+	return err
+}
+
+// diagnosed waits until a job is complete, and shows what it found.
+func (s *stage) diagnosed(ctx context.Context, job, class string) error {
+	if _, err := s.expect(ctx, you, "", []string{"condition met"}, "wait", "diagnosisjob", job, "--for=condition=Complete", "--timeout=60s"); err != nil {
+		return err
+	}
+	if err := s.get(ctx, []string{class}, "diagnosisjob", job); err != nil {
+		return err
+	}
+	return s.get(ctx, nil, "diagnosisjob", job, "-o",
+		`jsonpath={range .status.probes[*]}probed as {.as}: success {.success}, HTTP {.statusCode}{"\n"}{end}{.status.diagnosis.humanNote}{"\n"}`)
 }
 
 func (s *stage) forbidden(ctx context.Context) error {
-	if err := s.send(ctx, report("search", "alice", "error: {httpStatus: 403, body: Forbidden}"), "ToolErrorClassified", "USER_PERMISSION"); err != nil {
+	if _, err := s.send(ctx, report("search", "alice", "error: {httpStatus: 403, body: Forbidden}"), "ToolErrorClassified", "USER_PERMISSION"); err != nil {
 		return err
 	}
-	say("\n  Alice's row exists for the cooldown alone: it has no state, the tool counts as it did before.")
-	return s.expect(ctx, you, "", []string{"USER"}, "get", "toolhealth", "-o", "wide")
+	say("\n  Alice's row exists for the cooldown alone. It has no state: the tool counts as it did before.")
+	return s.get(ctx, []string{"USER"}, "toolhealth", "-o", "wide")
 }
 
 func (s *stage) refused(ctx context.Context) error {
-	if err := s.send(ctx, report("inventory", "alice", "error:",
+	_, err := s.send(ctx, report("inventory", "alice", "error:",
 		"  message: 'dial tcp 10.0.0.20:8080: connect: connection refused'", "  exceptionTypes: [syscall.ECONNREFUSED]"),
-		"TECHNICALLY_BROKEN", "connect-refused"); err != nil {
+		"TECHNICALLY_BROKEN", "connect-refused")
+	if err != nil {
 		return err
 	}
-	return s.expect(ctx, you, "", []string{"DOWN"}, "get", "toolhealth", "inventory")
+	return s.get(ctx, []string{"DOWN"}, "toolhealth", "inventory")
 }
 
 func (s *stage) unavailable(ctx context.Context) error {
 	s.tools.mcp.FailHTTP(sampletools.Answer{Status: http.StatusServiceUnavailable, Body: "upstream is away"})
 	say("  (the MCP server now answers 503)")
-	if err := s.send(ctx, report("mcp_search", "", "error: {httpStatus: 503, body: upstream is away}"), "Diagnosis pending", "created"); err != nil {
-		return err
-	}
-	if err := s.diagnosed(ctx, "mcp_search", "TECHNICALLY_BROKEN"); err != nil {
-		return err
-	}
-	return s.expect(ctx, you, "", []string{"DOWN", "TECHNICALLY_BROKEN"}, "get", "toolhealth", "--field-selector", "metadata.namespace="+namespace)
-}
-
-// diagnosed waits until a tool's newest job is closed and shows it.
-func (s *stage) diagnosed(ctx context.Context, tool, class string) error {
-	err := s.await(ctx, "the diagnosis of "+tool, func() error {
-		out, err := s.quiet(ctx, you, "", "get", "diagnosisjob", "-o",
-			"jsonpath={range .items[*]}{.spec.toolName} {.status.phase} {.status.diagnosis.classification}{\"\\n\"}{end}")
-		if err == nil && !strings.Contains(out, tool+" CLOSED "+class) {
-			err = fmt.Errorf("jobs so far:\n%s", out)
-		}
-		return err
-	})
+	job, err := s.send(ctx, report("mcp_search", "", "error: {httpStatus: 503, body: upstream is away}"), "Diagnosis pending", "created")
 	if err != nil {
 		return err
 	}
-	if err := s.kubectl(ctx, you, "", "get", "diagnosisjob"); err != nil {
+	if err := s.diagnosed(ctx, job, "TECHNICALLY_BROKEN"); err != nil {
 		return err
 	}
-	say("\n  What the probes found:")
-	return s.kubectl(ctx, you, "", "get", "diagnosisjob", "-o",
-		"jsonpath={range .items[?(@.spec.toolName==\""+tool+"\")]}{range .status.probes[*]}as {.as}: success {.success}, status {.statusCode}{\"\\n\"}{end}{.status.diagnosis.humanNote}{\"\\n\"}{end}")
+	return s.get(ctx, []string{"DOWN", "TECHNICALLY_BROKEN"}, "toolhealth")
 }
 
 func (s *stage) oneToken(ctx context.Context) error {
 	s.tools.api.RefuseToken(aliceToken)
 	say("  (the API now answers a plain 401 to Alice's token)")
-	if err := s.send(ctx, report("search", "alice", "error: {httpStatus: 401, body: Unauthorized}"), "Diagnosis pending", "created"); err != nil {
+	job, err := s.send(ctx, report("search", "alice", "error: {httpStatus: 401, body: Unauthorized}"), "Diagnosis pending", "created")
+	if err != nil {
 		return err
 	}
-	if err := s.diagnosed(ctx, "search", "USER_SPECIFIC_TECHNICAL"); err != nil {
+	if err := s.diagnosed(ctx, job, "USER_SPECIFIC_TECHNICAL"); err != nil {
 		return err
 	}
-	say("\n  What Alice can do about it, from her own row. Bob and the others have no such row: for them the tool works.")
-	return s.expect(ctx, you, "", []string{"search", "DOWN"}, "get", "toolhealth", "-o",
-		"jsonpath={range .items[?(@.spec.scope==\"USER\")]}{.spec.toolName} for {.spec.scopeId}: {.status.state}. {.status.lastDiagnosis.userActionHint}{\"\\n\"}{end}")
+	say("\n  What Alice can do about it stands on her own row. There is no row for the others: for them the tool works.")
+	return s.get(ctx, []string{"search for USER alice is DOWN. Renew"}, "toolhealth", "-o",
+		`jsonpath={range .items[?(@.spec.toolName=="search")]}{.spec.toolName} for {.spec.scope} {.spec.scopeId} is {.status.state}. {.status.lastDiagnosis.userActionHint}{"\n"}{end}`)
 }
 
 func (s *stage) hundred(ctx context.Context) error {
 	s.tools.api.Fail(sampletools.Answer{Status: http.StatusBadGateway, Body: "bad gateway"})
-	say("  (the API now answers 502 to everybody)")
-	created, refused := 0, map[string]int{}
+	say("  (the API now answers 502 to everybody, and the agent runtime reports it a hundred times)")
+	job, answered := "", map[string]int{}
 	before := time.Now()
 	for range 100 {
-		reason, err := s.reportOnce(ctx, "search", http.StatusBadGateway)
+		created, outcome, err := s.reportOnce(ctx, "search", http.StatusBadGateway)
 		if err != nil {
 			return err
 		}
-		if reason == "" {
-			created++
-		} else {
-			refused[reason]++
+		if created != "" && job != "" {
+			return fmt.Errorf("a second job was created, %s after %s", created, job)
 		}
+		if created != "" {
+			job = created
+			continue
+		}
+		answered[outcome]++
 	}
-	say("  100 reports in %s: %d became a job, the others were answered at once: %v", time.Since(before).Round(time.Millisecond), created, refused)
-	if created != 1 {
-		return fmt.Errorf("%d jobs were created, not one", created)
-	}
-	return s.diagnosed(ctx, "search", "TECHNICALLY_BROKEN")
+	say("  100 reports in %s: one became job %s, the others were answered at once: %v", time.Since(before).Round(time.Millisecond), job, answered)
+	return s.diagnosed(ctx, job, "TECHNICALLY_BROKEN")
 }
 
 func (s *stage) heal(ctx context.Context) error {
 	s.tools.mcp.Heal()
 	s.tools.api.Heal()
 	say("  (both tools work again)")
-	if err := s.send(ctx, report("mcp_search", "", "trigger: user_request"), "created"); err != nil {
+	job, err := s.send(ctx, report("mcp_search", "", "trigger: user_request"), "created")
+	if err != nil {
 		return err
 	}
-	if err := s.diagnosed(ctx, "mcp_search", "WORKING"); err != nil {
+	if err := s.diagnosed(ctx, job, "WORKING"); err != nil {
 		return err
 	}
-	return s.expect(ctx, you, "", []string{"mcp_search: OK"}, "get", "toolhealth", "-o",
-		"jsonpath={range .items[?(@.spec.toolName==\"mcp_search\")]}{.spec.toolName}: {.status.state} since {.status.since}. {.status.lastDiagnosis.note}{\"\\n\"}{end}")
+	return s.get(ctx, []string{"OK", "WORKING"}, "toolhealth")
 }

@@ -39,7 +39,7 @@ func (s *stage) startTools(ctx context.Context) error {
 		return err
 	}
 	say("")
-	if err := s.kubectl(ctx, you, toolsManifest(apiURL, mcpURL, refused), "apply", "-f", "-"); err != nil {
+	if _, err := s.expect(ctx, you, toolsManifest(apiURL, mcpURL, refused), nil, "apply", "-f", "-"); err != nil {
 		return err
 	}
 	return s.credentials(ctx, apiURL)
