@@ -14,7 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 )
 
-// The manager's rights. Writing health is the store's (internal/health), answering reports the webhooks'.
+// The manager's rights. Writing health is the store's (internal/health), answering reports the webhooks'. Events are
+// written to events.k8s.io, but for those of the leader election, which are core Events in the operator's namespace.
 //
 // +kubebuilder:rbac:groups=tools.agrajag.dev,resources=tools;errorpatternsets;diagnosisrecipes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=tools.agrajag.dev,resources=tools/status;errorpatternsets/status;diagnosisrecipes/status,verbs=update
@@ -25,6 +26,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=agrajag-system,resources=leases,verbs=get;create;update
+// +kubebuilder:rbac:groups="",namespace=agrajag-system,resources=events,verbs=create;patch
 
 const (
 	// cheapWorkers is how many objects of a kind are reconciled at once, paid diagnoses apart.
