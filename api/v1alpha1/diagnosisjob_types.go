@@ -29,7 +29,7 @@ type UserID string
 //
 // +kubebuilder:validation:XValidation:rule="self.trigger != 'tool_call_error' || has(self.error)",message="a tool_call_error needs error: say what the failed call answered"
 // +kubebuilder:validation:XValidation:rule="self.scope != 'SESSION' || (has(self.originatingSessionId) && size(self.originatingSessionId) > 0)",message="scope SESSION needs originatingSessionId"
-// +kubebuilder:validation:XValidation:rule="self.scope != 'USER' || (has(self.originatingUserId) && size(self.originatingUserId) > 0)",message="scope USER needs originatingUserId"
+// +kubebuilder:validation:XValidation:rule="self.scope != 'USER' || (has(self.originatingUserId) && size(self.originatingUserId) > 0 && self.originatingUserId != '_system')",message="scope USER needs originatingUserId, and _system is no user"
 type DiagnosisJobSpec struct {
 	// toolName is the tool that was called.
 	// +required
@@ -71,7 +71,7 @@ type DiagnosisJobSpec struct {
 	// locale is the language, as in de or en-GB, in which the user is addressed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=35
-	// +kubebuilder:validation:Pattern=`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$')`,message="must be a language tag such as de or en-GB"
 	Locale string `json:"locale,omitempty"`
 
 	// reporter is who made the report. The API server sets it to the requester; leave it out.
@@ -92,6 +92,7 @@ type ToolError struct {
 	// headers are the headers of the HTTP answer.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(name, size(name) > 0 && size(name) <= 256)",message="a header's name must have 1 to 256 characters"
 	Headers map[string]HeaderValue `json:"headers,omitempty"`
 
 	// body is the body of the answer, or the result of the tool.

@@ -7,7 +7,7 @@ const RecipeName = "default"
 
 // DiagnosisRecipeSpec bounds diagnoses.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.tokenTarget) || !has(self.tokenCeiling) || self.tokenTarget <= self.tokenCeiling",message="tokenTarget must not be above tokenCeiling",fieldPath=".tokenTarget"
+// +kubebuilder:validation:XValidation:rule="!has(self.tokenTarget) || !has(self.tokenCeiling) || self.tokenTarget <= self.tokenCeiling",message="tokenTarget (default 20000) must not be above tokenCeiling (default 60000): set both",fieldPath=".tokenTarget"
 type DiagnosisRecipeSpec struct {
 	// maxProbes bounds the probes of one diagnosis.
 	// +optional

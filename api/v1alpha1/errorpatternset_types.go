@@ -12,7 +12,7 @@ type MatchText string
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=120
-// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
+// +kubebuilder:validation:XValidation:rule=`self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')`,message="use letters, digits, '-', '_' and '.', with a letter or digit at both ends in the id of a rule"
 type PatternID string
 
 // ErrorPatternSetSpec holds rules in the specification's error-patterns.yaml format.
@@ -47,11 +47,12 @@ type ErrorPattern struct {
 
 	// cooldown is how long the same error is answered without looking again: an ISO-8601 duration such as
 	// PT5M, or header:<name> to take the wait that the answer's header states. Default: by classification.
+	// No wait is longer than 24 hours.
 	// +optional
 	// +kubebuilder:validation:MinLength=3
 	// +kubebuilder:validation:MaxLength=80
-	// +kubebuilder:validation:Pattern=`^(header:[A-Za-z0-9][-A-Za-z0-9_]{0,63}|P([0-9]{1,4}W|([0-9]{1,4}D)?(T([0-9]{1,5}H)?([0-9]{1,6}M)?([0-9]{1,8}(\.[0-9]{1,9})?S)?)?))$`
-	// +kubebuilder:validation:XValidation:rule="!self.endsWith('T')",message="a duration must name at least one part after T, as in PT5M"
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^(header:[A-Za-z0-9][-A-Za-z0-9_]{0,63}|P([0-9]{1,4}W|([0-9]{1,4}D)?(T([0-9]{1,5}H)?([0-9]{1,6}M)?([0-9]{1,8}(\.[0-9]{1,9})?S)?)?))$')`,message="must be an ISO-8601 duration of weeks, or of days, hours, minutes and seconds, such as PT30S, PT5M, PT24H or P7D, or header:<name> such as header:retry-after"
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('header:') || !self.endsWith('T')",message="a duration must name at least one part after T, as in PT5M"
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('header:') || self.matches('[1-9]')",message="a duration must be longer than zero; leave cooldown out for the default of the classification"
 	Cooldown string `json:"cooldown,omitempty"`
 

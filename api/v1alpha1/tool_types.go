@@ -9,14 +9,14 @@ import (
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=128
-// +kubebuilder:validation:Pattern=`^[^\x00-\x20\x7f]([^\x00-\x1f\x7f]*[^\x00-\x20\x7f])?$`
+// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[^\x00-\x20\x7f]([^\x00-\x1f\x7f]*[^\x00-\x20\x7f])?$')`,message="a tool name must begin and end with a visible character and hold no control characters"
 type ToolName string
 
 // URL is an absolute http or https address without user and password.
 //
 // +kubebuilder:validation:MinLength=8
 // +kubebuilder:validation:MaxLength=2048
-// +kubebuilder:validation:Pattern=`^https?://[^/?#@\s]+([/?#]\S*)?$`
+// +kubebuilder:validation:XValidation:rule=`self.matches(r'^https?://[^/?#@\s]+([/?#]\S*)?$')`,message="must be an address without user, password and white space, such as https://tools.example.com/v1"
 type URL string
 
 // HeaderValue is the value of one HTTP header.
@@ -26,7 +26,8 @@ type HeaderValue string
 
 // ToolSpec says what a tool is and what may be probed, and how.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.probe) || !has(self.probe.readOnlyCall) || has(self.probe.readOnlyCall.mcp) == (has(self.endpoint) && has(self.endpoint.mcp))",message="readOnlyCall must be of the endpoint's kind: use readOnlyCall.mcp beside endpoint.mcp and readOnlyCall.http beside endpoint.http",fieldPath=".probe"
+// +kubebuilder:validation:XValidation:rule="!has(self.probe) || !has(self.probe.readOnlyCall) || has(self.endpoint)",message="readOnlyCall goes to the tool's own server: set endpoint too",fieldPath=".probe.readOnlyCall"
+// +kubebuilder:validation:XValidation:rule="!has(self.probe) || !has(self.probe.readOnlyCall) || !has(self.endpoint) || has(self.probe.readOnlyCall.mcp) == has(self.endpoint.mcp)",message="readOnlyCall must be of the endpoint's kind: use readOnlyCall.mcp beside endpoint.mcp and readOnlyCall.http beside endpoint.http",fieldPath=".probe.readOnlyCall"
 type ToolSpec struct {
 	// toolName is what agents call the tool and what error reports name. Default: the object's name.
 	// Of two Tools in a namespace with the same toolName the oldest counts.
@@ -97,6 +98,8 @@ type HTTPEndpoint struct {
 	// headers are sent with the request. Credentials do not belong here: see credentials.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(name, size(name) > 0 && size(name) <= 256)",message="a header's name must have 1 to 256 characters"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(name, name.lowerAscii() in ['authorization', 'proxy-authorization', 'cookie'])",message="a Tool is no place for a secret: put the token into a Secret and name it in credentials"
 	Headers map[string]HeaderValue `json:"headers,omitempty"`
 
 	// body is sent with the request.
@@ -165,7 +168,7 @@ type HTTPReadOnlyCall struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern=`^/\S*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^/([^/\\\x00-\x20\x7f][^\\\x00-\x20\x7f]*)?$')`,message="must be a path on the endpoint's host such as /healthz?deep=1: it begins with a single / and holds no backslash, white space or control character"
 	Path string `json:"path"`
 }
 
@@ -193,7 +196,7 @@ type ToolCredentials struct {
 	// +optional
 	// +kubebuilder:default=Bearer
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9-]*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[A-Za-z0-9-]*$')`,message="must be a scheme such as Bearer: letters, digits and hyphens; the token itself belongs in a Secret"
 	Scheme *string `json:"scheme,omitempty"`
 
 	// header carries the credential.
@@ -201,7 +204,7 @@ type ToolCredentials struct {
 	// +kubebuilder:default=Authorization
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9-]+$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[A-Za-z0-9-]+$')`,message="must be the name of a header such as X-Api-Key: letters, digits and hyphens"
 	Header string `json:"header,omitempty"`
 
 	// system names the Secret of type tools.agrajag.dev/system-credential with which the tool is probed as
@@ -216,7 +219,7 @@ type SecretName struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')`,message="must be the name of a Secret: lower-case letters, digits, hyphens and dots, with a letter or digit at both ends"
 	Name string `json:"name"`
 }
 

@@ -16,7 +16,7 @@ const (
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=120
-// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,118}[A-Za-z0-9])?$`
+// +kubebuilder:validation:XValidation:rule=`self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')`,message="a signature becomes part of a condition's type: use letters, digits, '-', '_' and '.', with a letter or digit at both ends"
 type ErrorSignature string
 
 // ToolHealthSpec is the identity of a row: which tool, and for whom.

@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -185,10 +187,17 @@ func TestARowElsewhereIsIgnored(t *testing.T) {
 // Two managers share the webhooks' work, one of them leads.
 func TestTwoReplicas(t *testing.T) {
 	first := testOptions()
-	first.leaderElect, first.healthAddress = true, "127.0.0.1:18281"
+	first.leaderElect, first.healthAddress = true, freeAddress(t)
 	stop := startManager(t, first)
 	second := first
-	second.healthAddress, second.webhookPort = "127.0.0.1:18282", first.webhookPort+1
+	second.healthAddress = freeAddress(t)
+	_, port, err := net.SplitHostPort(freeAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.webhookPort, err = strconv.Atoi(port); err != nil {
+		t.Fatal(err)
+	}
 	config, err := env.User(testenv.ManagerUser)
 	if err != nil {
 		t.Fatal(err)
@@ -227,6 +236,17 @@ func TestTwoReplicas(t *testing.T) {
 	if job = p.closed(job); job.Status.Holder == holder || job.Status.Attempts != 2 || job.Status.CloseReason != v1alpha1.CloseDone {
 		t.Errorf("after the leader was lost the job ended as %+v", job.Status)
 	}
+}
+
+// freeAddress returns an address of this machine on which nothing listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
 }
 
 // get asks for a page and wants 200.

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -140,7 +141,10 @@ func (s *stage) startManager(ctx context.Context) error {
 		return err
 	}
 	host, port, certDir := s.env.Webhook()
-	ready := "127.0.0.1:18081"
+	ready, err := freeAddress()
+	if err != nil {
+		return err
+	}
 	manager := exec.Command(filepath.Join(filepath.Dir(self), "manager"), //nolint:gosec // G204: our own binary.
 		"--kubeconfig", s.kubeconfig(testenv.ManagerUser), "--webhook-host", host, "--webhook-port", fmt.Sprint(port),
 		"--webhook-cert-dir", certDir, "--metrics-bind-address", "0", "--health-probe-bind-address", ready,
@@ -164,6 +168,15 @@ func (s *stage) startManager(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// freeAddress returns an address of this machine on which nothing listens.
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
 }
 
 // await waits until something holds.

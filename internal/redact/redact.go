@@ -100,16 +100,24 @@ func Error(e *v1alpha1.ToolError) bool {
 		set(&value, 256)
 		e.ExceptionTypes[i] = v1alpha1.MatchText(value)
 	}
+	// The schema refuses empty names, and a report is not lost for one.
+	named := slices.DeleteFunc(e.ExceptionTypes, func(name v1alpha1.MatchText) bool { return name == "" })
+	changed = changed || len(named) != len(e.ExceptionTypes)
+	e.ExceptionTypes = named
 	return headers(e) || changed
 }
 
+// maxHeaderName bounds the name of a header, as the schema does.
+const maxHeaderName = 256
+
 // headers cleans the headers of a reported error.
 func headers(e *v1alpha1.ToolError) bool {
-	changed := false
+	before := len(e.Headers)
+	maps.DeleteFunc(e.Headers, func(name string, _ v1alpha1.HeaderValue) bool { return name == "" || len(name) > maxHeaderName })
 	for _, name := range excess(e.Headers, v1alpha1.MaxErrorHeaders) {
 		delete(e.Headers, name)
-		changed = true
 	}
+	changed := len(e.Headers) != before
 	for name, value := range e.Headers {
 		clean := field(string(value), v1alpha1.MaxHeaderValue)
 		if secretHeaders[strings.ToLower(name)] && !strings.HasPrefix(clean, "[redacted:") {

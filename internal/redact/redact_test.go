@@ -82,22 +82,25 @@ func TestErrorIsRedactedAndBounded(t *testing.T) {
 			"Set-Cookie": "sid=1", "Retry-After": "30", "authorization": v1alpha1.HeaderValue("Bearer " + jwt),
 		},
 	}
+	for i := range e.ExceptionTypes {
+		e.ExceptionTypes[i] = "TypeError"
+	}
+	e.ExceptionTypes[0] = ""
+	e.Headers[""], e.Headers[strings.Repeat("h", 300)] = "no name", "too long a name"
 	for i := range 100 {
 		e.Headers["X-"+strings.Repeat("z", i+1)] = "v"
 	}
 	if !Error(e) {
 		t.Fatal("nothing was changed")
 	}
-	if len(e.Body) > v1alpha1.MaxErrorBody || len(e.ExceptionTypes) != v1alpha1.MaxExceptionTypes || len(e.Headers) != v1alpha1.MaxErrorHeaders {
+	if len(e.Body) > v1alpha1.MaxErrorBody || len(e.ExceptionTypes) != v1alpha1.MaxExceptionTypes-1 || len(e.Headers) != v1alpha1.MaxErrorHeaders {
 		t.Errorf("body %d bytes, %d types, %d headers", len(e.Body), len(e.ExceptionTypes), len(e.Headers))
 	}
 	if got := e.Headers["Retry-After"]; got != "30" {
 		t.Errorf("the wait became %q", got)
 	}
-	for _, name := range []string{"Set-Cookie"} {
-		if got := e.Headers[name]; !strings.HasPrefix(string(got), "[redacted:") {
-			t.Errorf("%s is %q", name, got)
-		}
+	if got := e.Headers["Set-Cookie"]; !strings.HasPrefix(string(got), "[redacted:") {
+		t.Errorf("the cookie is %q", got)
 	}
 	before := e.DeepCopy()
 	if Error(e) {
