@@ -117,6 +117,10 @@ const (
 	TriggerScheduledRecheck Trigger = "scheduled_recheck"
 )
 
+// SignatureRecheck is the signature of a job that asks for the tool's health rather than reports an error. It has no
+// cooldown.
+const SignatureRecheck ErrorSignature = "recheck"
+
 // IsRecheck reports whether the job asks for the tool's health rather than reports an error: rules,
 // cooldowns and freshness do not apply to it.
 func (t Trigger) IsRecheck() bool {

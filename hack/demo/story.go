@@ -44,7 +44,8 @@ func report(tool, user string, fields ...string) string {
 
 // send reports an error, shows what the runtime sends and what it is told, and returns the job that was created.
 func (s *stage) send(ctx context.Context, manifest string, wants ...string) (job string, err error) {
-	for line := range strings.Lines(manifest[strings.Index(manifest, "spec:"):]) {
+	_, spec, _ := strings.Cut(manifest, "spec:\n")
+	for line := range strings.Lines(spec) {
 		fmt.Printf("  | %s", line)
 	}
 	out, err := s.expect(ctx, agent, manifest, wants, "create", "-f", "-")

@@ -125,6 +125,8 @@ type Checker struct {
 	OperatorNamespace string
 	// FreshnessWindow is how long a verdict spares the same error another diagnosis; zero: not at all.
 	FreshnessWindow time.Duration
+
+	signatures signatures
 }
 
 // Check answers a report. With an error nothing is decided; what was written by then is written once, whoever
@@ -163,7 +165,7 @@ func (c *Checker) Check(ctx context.Context, r Report, mode Mode) (Decision, err
 // classify asks the rules, unless the report asks to look again.
 func (c *Checker) classify(ctx context.Context, place tenancy.Place, r Report) (classify.Verdict, error) {
 	if r.Trigger.IsRecheck() {
-		return classify.Verdict{RuleID: recheck, Signature: recheck, Class: v1alpha1.Unclear, Action: v1alpha1.HealthActionNone}, nil
+		return classify.Verdict{RuleID: string(v1alpha1.SignatureRecheck), Signature: v1alpha1.SignatureRecheck, Class: v1alpha1.Unclear, Action: v1alpha1.HealthActionNone}, nil
 	}
 	rules, err := c.Cascade.Rules(ctx, place)
 	if err != nil {
@@ -186,7 +188,8 @@ func (c *Checker) Place(ctx context.Context, project string) (tenancy.Place, err
 	return tenancy.PlaceOf(namespace, c.OperatorNamespace), nil
 }
 
-// act writes what follows from a decision. A namespace that is full costs the caller no answer.
+// act writes what follows from a decision. A namespace that is full, or a row's name that somebody took, costs the
+// caller no answer: it is answered and not stored.
 func (c *Checker) act(ctx context.Context, d Decision, f facts) error {
 	switch d.Outcome {
 	case Coalesced:
@@ -194,7 +197,7 @@ func (c *Checker) act(ctx context.Context, d Decision, f facts) error {
 		return nil
 	case Classified:
 		for _, effect := range effects(d, f) {
-			if err := c.Store.Apply(ctx, effect.key, effect.change); err != nil && !errors.Is(err, health.ErrFull) {
+			if err := c.Store.Apply(ctx, effect.key, effect.change); err != nil && !errors.Is(err, health.ErrFull) && !errors.Is(err, health.ErrIdentity) {
 				return err
 			}
 		}

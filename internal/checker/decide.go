@@ -3,15 +3,14 @@ package checker
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
-	"github.com/agrajag-dev/agrajag/internal/classify"
 	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
 )
 
 const (
-	// recheck is the signature, and the rule id, of a request to look again (design §4).
-	recheck = "recheck"
 	// justClosed is how long a closed job still stands for the cooldown of an unclear error (design §4).
 	justClosed = 30 * time.Second
 	// recheckEvery is how often a row may be looked at on request (design §4).
@@ -51,11 +50,15 @@ func decide(d *Decision, f facts) {
 	describe(d, f)
 }
 
-// coolingDown asks whether the same error was answered a little while ago, on any of the caller's rows.
+// coolingDown asks whether the same error was answered a little while ago, on any of the caller's rows. A call that
+// worked is no error: it ends the cooldown.
 func coolingDown(d *Decision, f facts) bool {
+	if d.Verdict.Class == v1alpha1.Working {
+		return false
+	}
 	for _, row := range f.rows {
 		if cooldown := health.ActiveCooldown(row, d.Verdict.Signature, f.now); cooldown != nil {
-			if cooldown.LastReport == f.report.ID {
+			if f.report.ID != "" && cooldown.LastReport == f.report.ID {
 				continue // This very report began it: it is being answered again.
 			}
 			d.Outcome, d.Class, d.RetryAfter = CoolingDown, cooldown.Classification, cooldown.Until.Sub(f.now)
@@ -70,26 +73,24 @@ func classified(d *Decision, f facts) bool {
 	if d.Verdict.Class == v1alpha1.Unclear && d.Verdict.Action == v1alpha1.HealthActionNone {
 		return false
 	}
-	d.Outcome, d.RetryAfter = Classified, waitOf(d.Verdict)
+	d.Outcome, d.RetryAfter = Classified, waitOf(*d, f)
 	return true
 }
 
 // coalesced asks whether a job for the same error is open, or closed so lately that it still counts.
 func coalesced(d *Decision, f facts) bool {
-	for _, other := range f.jobs {
-		if other.key != d.Key {
-			continue
-		}
-		if isOpen(other.job) && comesFirst(other.job, f.report.Job) {
-			d.Outcome, d.Job, d.RetryAfter = Coalesced, other.job.Name, justClosed
-			return true
-		}
-		if ago, closed := closedFor(other.job, f.now); closed && ago < justClosed && !foundWorking(other.job) {
-			d.Outcome, d.Job, d.RetryAfter = Coalesced, other.job.Name, justClosed-ago
-			return true
-		}
+	if other := f.job(func(other jobFact) bool { return other.key == d.Key && f.waitsFor(other) }); other != nil {
+		d.Outcome, d.Job, d.RetryAfter = Coalesced, other.Name, justClosed
+		return true
 	}
-	return false
+	other := f.job(func(other jobFact) bool {
+		return other.key == d.Key && endedWithin(other.job, justClosed, f.now) && !foundWorking(other.job)
+	})
+	if other == nil {
+		return false
+	}
+	d.Outcome, d.Job, d.RetryAfter = Coalesced, other.Name, leftOf(justClosed, other, f.now)
+	return true
 }
 
 // alreadyDiagnosed asks whether a fresh verdict on the same error is in force, or a run that ended without one
@@ -106,32 +107,46 @@ func alreadyDiagnosed(d *Decision, f facts) bool {
 			return true
 		}
 	}
-	for _, other := range f.jobs {
-		ago, closed := closedFor(other.job, f.now)
-		if closed && other.key == d.Key && other.job.Status.Diagnosis == nil && ago < f.window && isOwnEnd(other.job) {
-			d.Outcome, d.Job, d.RetryAfter = AlreadyDiagnosed, other.job.Name, f.window-ago
-			return true
-		}
+	other := f.job(func(other jobFact) bool {
+		return other.key == d.Key && endedWithin(other.job, f.window, f.now) && other.job.Status.Diagnosis == nil
+	})
+	if other == nil {
+		return false
 	}
-	return false
+	d.Outcome, d.Job, d.RetryAfter = AlreadyDiagnosed, other.Name, leftOf(f.window, other, f.now)
+	return true
 }
 
 // joined asks whether the row is looked at already: by any open job of the tool, or by a recheck just now.
 func joined(d *Decision, f facts) bool {
+	sameRow := func(other jobFact) bool { return other.key.Scope == d.Key.Scope && other.key.ScopeID == d.Key.ScopeID }
+	if other := f.job(func(other jobFact) bool { return sameRow(other) && f.waitsFor(other) }); other != nil {
+		d.Outcome, d.Job, d.RetryAfter = Coalesced, other.Name, recheckEvery
+		return true
+	}
+	other := f.job(func(other jobFact) bool {
+		return sameRow(other) && other.key.Signature == v1alpha1.SignatureRecheck && endedWithin(other.job, recheckEvery, f.now)
+	})
+	if other == nil {
+		return false
+	}
+	d.Outcome, d.Job, d.RetryAfter = Coalesced, other.Name, leftOf(recheckEvery, other, f.now)
+	return true
+}
+
+// job returns the first job that matches; nil: none does.
+func (f facts) job(matches func(jobFact) bool) *v1alpha1.DiagnosisJob {
 	for _, other := range f.jobs {
-		if other.key.Scope != d.Key.Scope || other.key.ScopeID != d.Key.ScopeID {
-			continue
-		}
-		if isOpen(other.job) && comesFirst(other.job, f.report.Job) {
-			d.Outcome, d.Job, d.RetryAfter = Coalesced, other.job.Name, recheckEvery
-			return true
-		}
-		if ago, closed := closedFor(other.job, f.now); closed && other.key.Signature == recheck && ago < recheckEvery {
-			d.Outcome, d.Job, d.RetryAfter = Coalesced, other.job.Name, recheckEvery-ago
-			return true
+		if matches(other) {
+			return other.job
 		}
 	}
-	return false
+	return nil
+}
+
+// waitsFor reports whether a job is open and goes before the one that carries the report.
+func (f facts) waitsFor(other jobFact) bool {
+	return isOpen(other.job) && comesFirst(other.job, f.report.Job)
 }
 
 func isOpen(job *v1alpha1.DiagnosisJob) bool { return job.Status.Phase != v1alpha1.PhaseClosed }
@@ -148,24 +163,39 @@ func comesFirst(other, own *v1alpha1.DiagnosisJob) bool {
 	return other.Name < own.Name
 }
 
-// closedFor returns how long a job has been closed.
-func closedFor(job *v1alpha1.DiagnosisJob, now time.Time) (time.Duration, bool) {
-	if isOpen(job) || job.Status.ClosedAt == nil {
-		return 0, false
+// endedWithin reports whether a job ended by itself less than a span ago. A job that was left to another one, or
+// that a rule decided, says nothing about when the error was diagnosed last.
+func endedWithin(job *v1alpha1.DiagnosisJob, span time.Duration, now time.Time) bool {
+	if isOpen(job) || job.Status.ClosedAt == nil || now.Sub(job.Status.ClosedAt.Time) >= span {
+		return false
 	}
-	return now.Sub(job.Status.ClosedAt.Time), true
+	return job.Status.Attempts > 0 || meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionStalled)
+}
+
+// leftOf returns what is left of a span since a job ended.
+func leftOf(span time.Duration, job *v1alpha1.DiagnosisJob, now time.Time) time.Duration {
+	return span - now.Sub(job.Status.ClosedAt.Time)
 }
 
 func foundWorking(job *v1alpha1.DiagnosisJob) bool {
 	return job.Status.Diagnosis != nil && job.Status.Diagnosis.Classification == v1alpha1.Working
 }
 
-// waitOf returns how long an error of a verdict cools down the first time.
-func waitOf(v classify.Verdict) time.Duration {
-	if v.Wait > 0 {
-		return v.Wait
+// waitOf returns how long the error of a clear verdict cools down once this report is written, which is longer the
+// more often it is repeated.
+func waitOf(d Decision, f facts) time.Duration {
+	if d.Verdict.Class == v1alpha1.Working {
+		return 0
 	}
-	return health.DefaultWait(v.Class, 1)
+	status := &v1alpha1.ToolHealthStatus{}
+	key, _ := rowFor(d.place, f.report, d.Verdict.Class)
+	for _, row := range f.rows {
+		if row != nil && health.KeyOf(row) == key {
+			status = row.Status.DeepCopy()
+		}
+	}
+	verdictChange(d, f.report.ID)(status, f.now)
+	return max(until(status, d.Verdict.Signature).Sub(f.now), 0)
 }
 
 // keyOf returns the coalescing key of a report.

@@ -20,26 +20,35 @@ func effects(d Decision, f facts) []effect {
 	if d.Verdict.Class == v1alpha1.Working {
 		return success(d, f)
 	}
-	return []effect{{key: rowFor(d.place, f.report, d.Verdict.Class), change: verdictChange(d, f.report.ID)}}
+	key, ok := rowFor(d.place, f.report, d.Verdict.Class)
+	if !ok {
+		return nil
+	}
+	return []effect{{key: key, change: verdictChange(d, f.report.ID)}}
 }
 
 // rowFor returns the row that a verdict of the rules is written to (design §4). The class and the report choose
-// it together; it is never wider than the report asks.
-func rowFor(place tenancy.Place, r Report, class v1alpha1.Classification) health.Key {
-	scope := v1alpha1.ScopeProject
+// it together; it is never wider than the report asks. ok is false if there is no such row: the report asks for
+// the USER scope on behalf of nobody.
+func rowFor(place tenancy.Place, r Report, class v1alpha1.Classification) (key health.Key, ok bool) {
+	scope := r.Scope
 	switch {
 	case tenancy.IsClientTool(r.Tool) && r.Session != "":
 		scope = v1alpha1.ScopeSession
 	case class.BlamesUser() && r.User != "":
-		scope = v1alpha1.ScopeUser
-	case class != v1alpha1.Unclear && r.Scope.Width() >= 0:
-		scope = r.Scope
+		scope = narrower(scope, v1alpha1.ScopeUser)
+	case class == v1alpha1.Unclear || scope.Width() < 0:
+		scope = narrower(scope, v1alpha1.ScopeProject)
 	}
-	key, ok := health.KeyFor(place, scope, r.Tool, r.User, r.Session)
-	if !ok {
-		key, _ = health.KeyFor(place, v1alpha1.ScopeProject, r.Tool, r.User, r.Session)
+	return health.KeyFor(place, scope, r.Tool, r.User, r.Session)
+}
+
+// narrower returns the narrower of a scope that was asked for and one that is allowed.
+func narrower(asked, allowed v1alpha1.Scope) v1alpha1.Scope {
+	if width := asked.Width(); width >= 0 && width < allowed.Width() {
+		return asked
 	}
-	return key
+	return allowed
 }
 
 // verdictChange starts the cooldown of a verdict and, where its rule says so, writes the state. The tool is
@@ -56,12 +65,14 @@ func verdictChange(d Decision, report string) health.Change {
 		return cool
 	}
 	return func(status *v1alpha1.ToolHealthStatus, now time.Time) bool {
-		cooled := cool(status, now)
-		marked := health.Mark(health.Finding{
+		if !cool(status, now) {
+			return false // The same report once more: all of it is written already.
+		}
+		health.Mark(health.Finding{
 			State: state, Classification: v.Class, Signature: v.Signature, Note: v.Note,
 			By: health.ByChecker(v.RuleID), Report: report, RecoveryAt: until(status, v.Signature),
 		})(status, now)
-		return cooled || marked
+		return true
 	}
 }
 
@@ -84,6 +95,9 @@ func success(d Decision, f facts) []effect {
 			continue
 		}
 		changes := []health.Change{health.Uncool(health.OfSignature(d.Verdict.Signature))}
+		if last := row.Status.LastDiagnosis; last != nil && f.report.ID != "" && last.Report == f.report.ID {
+			flipped = true // By this very report, which is being answered again: nothing wider becomes OK for it.
+		}
 		if state := row.Status.State; !flipped && state != "" && state != v1alpha1.StateOK {
 			flipped = true
 			changes = append(changes, health.Mark(health.Finding{

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/classify"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
 	"github.com/agrajag-dev/agrajag/internal/text"
 )
@@ -50,8 +53,49 @@ func (c *Checker) jobKey(ctx context.Context, place tenancy.Place, job *v1alpha1
 	if job.Status.ErrorSignature != "" {
 		return keyOf(place, r, job.Status.ErrorSignature), nil
 	}
-	verdict, err := c.classify(ctx, place, r)
-	return keyOf(place, r, verdict.Signature), err
+	if r.Trigger.IsRecheck() {
+		return keyOf(place, r, v1alpha1.SignatureRecheck), nil
+	}
+	rules, err := c.Cascade.Rules(ctx, place)
+	if err != nil {
+		return tenancy.JobKey{}, err
+	}
+	return keyOf(place, r, c.signatures.of(job, rules)), nil
+}
+
+// maxSignatures bounds the jobs whose signature is remembered.
+const maxSignatures = 16384
+
+// signatures remembers what the rules say about jobs that nobody has decided yet. In an outage many wait, and each
+// of them, and each report, looks at all the others.
+type signatures struct {
+	mu    sync.Mutex
+	known map[types.UID]knownSignature
+}
+
+type knownSignature struct {
+	generation int64
+	rules      *classify.Rules
+	signature  v1alpha1.ErrorSignature
+}
+
+// of returns the signature of a job's error by the rules.
+func (s *signatures) of(job *v1alpha1.DiagnosisJob, rules *classify.Rules) v1alpha1.ErrorSignature {
+	s.mu.Lock()
+	known, ok := s.known[job.UID]
+	s.mu.Unlock()
+	if ok && known.generation == job.Generation && known.rules == rules {
+		return known.signature
+	}
+	r := ReportOf(job)
+	signature := rules.Classify(r.Tool, r.Error, job.CreationTimestamp.Time).Signature // The time decides the wait alone.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil || len(s.known) >= maxSignatures {
+		s.known = map[types.UID]knownSignature{}
+	}
+	s.known[job.UID] = knownSignature{generation: job.Generation, rules: rules, signature: signature}
+	return signature
 }
 
 // OpenJob is a job that waits or runs.
@@ -77,9 +121,6 @@ func (c *Checker) OpenJobs(ctx context.Context, job *v1alpha1.DiagnosisJob) ([]O
 	}
 	return open, err
 }
-
-// isOwnEnd reports whether a job that closed without a verdict was run itself, rather than left to another.
-func isOwnEnd(job *v1alpha1.DiagnosisJob) bool { return job.Status.Attempts > 0 }
 
 // signal adds the report's message to the job that stands for it, if it says something new. One optimistic try:
 // a message that is lost is no loss worth a conflict.

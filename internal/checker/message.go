@@ -18,19 +18,46 @@ func describe(d *Decision, f facts) {
 	d.Hint = hint(d)
 	switch d.Outcome {
 	case Classified:
-		d.Message = fmt.Sprintf("%s: %s (rule %s)", d.Class, advice(d.Class, tool, d.RetryAfter), d.Verdict.RuleID)
+		d.Message = fmt.Sprintf("%s: %s (rule %s%s)", d.Class, advice(d.Class, tool, d.RetryAfter), d.Verdict.RuleID, standing(d.RetryAfter))
 	case CoolingDown:
-		d.Message = fmt.Sprintf("%s: %s (%s cools down for another %s). The tool said: %s",
-			d.Class, advice(d.Class, tool, d.RetryAfter), d.Verdict.Signature, wait(d.RetryAfter), original(f.report.Error))
+		d.Message = fmt.Sprintf("%s: %s (rule %s; %s cools down for another %s)", d.Class,
+			advice(d.Class, tool, d.RetryAfter), d.Verdict.RuleID, d.Verdict.Signature, wait(d.RetryAfter))
+		if said := original(f.report.Error); said != "" {
+			d.Message += ". The tool said: " + said
+		}
 	case AlreadyDiagnosed:
 		d.Message = diagnosedMessage(d, tool)
 	case Coalesced:
-		d.Message = fmt.Sprintf("Diagnosis pending as job %s: do not call %s again before it ends; it usually takes less than %s", d.Job, tool, wait(d.RetryAfter))
+		d.Message = coalescedMessage(d, f, tool)
 	case Pending:
-		d.Message = fmt.Sprintf("Diagnosis pending: the error of %s is unclear (rule %s, signature %s); see ToolHealth for what is found",
-			tool, d.Verdict.RuleID, d.Verdict.Signature)
+		d.Message = pendingMessage(d, f, tool)
 	}
 	d.Message = text.Plain(d.Message, maxMessage)
+}
+
+// pendingMessage tells that a diagnosis is due, and why.
+func pendingMessage(d *Decision, f facts, tool string) string {
+	if f.report.Trigger.IsRecheck() {
+		return fmt.Sprintf("Diagnosis pending: %s is probed now; see ToolHealth for what is found", tool)
+	}
+	return fmt.Sprintf("Diagnosis pending: the error of %s is unclear (rule %s, signature %s); see ToolHealth for what is found",
+		tool, d.Verdict.RuleID, d.Verdict.Signature)
+}
+
+// standing says how long an answer holds, where it does.
+func standing(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return "; the same answer for " + wait(d)
+}
+
+// coalescedMessage tells which job stands for the report.
+func coalescedMessage(d *Decision, f facts, tool string) string {
+	if f.job(func(other jobFact) bool { return other.job.Name == d.Job && isOpen(other.job) }) == nil {
+		return fmt.Sprintf("Diagnosed a moment ago as job %s, which says what was found: %s is not diagnosed again for %s", d.Job, tool, wait(d.RetryAfter))
+	}
+	return fmt.Sprintf("Diagnosis pending as job %s: do not call %s again before it ends; it usually takes less than %s", d.Job, tool, wait(d.RetryAfter))
 }
 
 // diagnosedMessage tells what is in force instead of a new diagnosis.
@@ -42,7 +69,8 @@ func diagnosedMessage(d *Decision, tool string) string {
 	if last := d.Health.Row.Status.LastDiagnosis; last != nil {
 		note = ". Found: " + last.Note
 	}
-	return fmt.Sprintf("%s: %s is %s for scope %s: %s%s", d.Class, tool, d.Health.State, d.Health.Row.Spec.Scope, advice(d.Class, tool, d.RetryAfter), note)
+	return fmt.Sprintf("%s: %s is %s for scope %s: %s (rule %s%s)%s", d.Class, tool, d.Health.State, d.Health.Row.Spec.Scope,
+		advice(d.Class, tool, d.RetryAfter), d.Verdict.RuleID, standing(d.RetryAfter), note)
 }
 
 // advice says what to do about an error of a class.
@@ -67,7 +95,7 @@ func advice(class v1alpha1.Classification, tool string, after time.Duration) str
 
 // hint tells the user what to do, where the user can do something.
 func hint(d *Decision) string {
-	if d.Health.Row != nil && d.Health.Row.Status.LastDiagnosis != nil && d.Outcome == AlreadyDiagnosed {
+	if d.Outcome == AlreadyDiagnosed && d.Job == "" {
 		return d.Health.Row.Status.LastDiagnosis.UserActionHint
 	}
 	switch d.Class {

@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 )
 
 // testNow is when the reports of the tests arrive.

@@ -9,8 +9,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 )
 
 // named is a valid entry that matches everything.

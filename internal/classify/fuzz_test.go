@@ -6,8 +6,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 )
 
 // FuzzParse: whatever the file, nothing panics, what is read is in force, and what is said about it is bounded.

@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 )
 
 // pattern is a valid entry.

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"gopkg.in/yaml.v3"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 )
 
 const (

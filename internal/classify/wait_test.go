@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 )
 
 func TestParseDuration(t *testing.T) {

@@ -30,8 +30,10 @@ import (
 const (
 	// maxAttempts is how often a job is begun: a manager that is lost during a run is forgiven once (design §5).
 	maxAttempts = 2
-	// waitTurn is how soon a job looks again whether another one of its fault has ended.
+	// waitTurn is how soon a job looks again whether another one of its fault has ended, and waitEach how much later
+	// for each other open job of the tool: each of them looks at all the others.
 	waitTurn = time.Second
+	waitEach = 10 * time.Millisecond
 	// maxRun bounds one diagnosis with what is written after it: the longest deadline that a recipe may set, and
 	// time to write.
 	maxRun = 900*time.Second + cheapTimeout
@@ -81,12 +83,12 @@ func (r *DiagnosisReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 		job.Status.ErrorSignature = d.Verdict.Signature
 		return ctrl.Result{}, closeJob(ctx, r.Client, r.Recorder, job, end, r.Clock.Now())
 	}
-	first, err := r.isFirst(ctx, job, fault)
+	others, err := r.Checker.OpenJobs(ctx, job)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if !first || !r.running.begin(fault) {
-		return ctrl.Result{RequeueAfter: waitTurn}, nil
+	if !isFirst(job, fault, others) || !r.running.begin(fault) {
+		return ctrl.Result{RequeueAfter: waitTurn + time.Duration(len(others))*waitEach}, nil
 	}
 	defer r.running.end(fault)
 	return ctrl.Result{}, r.run(ctx, job, d)
@@ -115,7 +117,7 @@ func (r *DiagnosisReconciler) isOver(job *v1alpha1.DiagnosisJob, d checker.Decis
 // user is found on that user's row alone, so it covers nobody else. Requests to look again are covered by nothing.
 func coveredBy(rows []*v1alpha1.ToolHealth, signature v1alpha1.ErrorSignature, created metav1.Time) *v1alpha1.ToolHealth {
 	for _, row := range rows {
-		if row == nil || row.Status.LastDiagnosis == nil || signature == diagnose.RecheckSignature {
+		if row == nil || row.Status.LastDiagnosis == nil || signature == v1alpha1.SignatureRecheck {
 			continue
 		}
 		if last := row.Status.LastDiagnosis; last.ErrorSignature == signature && last.At.After(created.Time) {
@@ -163,14 +165,10 @@ func (f *faults) end(one fault) {
 }
 
 // isFirst asks whether no older job of the same fault waits or runs.
-func (r *DiagnosisReconciler) isFirst(ctx context.Context, job *v1alpha1.DiagnosisJob, own fault) (bool, error) {
-	others, err := r.Checker.OpenJobs(ctx, job)
-	if err != nil {
-		return false, err
-	}
+func isFirst(job *v1alpha1.DiagnosisJob, own fault, others []checker.OpenJob) bool {
 	return !slices.ContainsFunc(others, func(other checker.OpenJob) bool {
 		return faultOf(other.Key) == own && older(other.Job, job)
-	}), nil
+	})
 }
 
 // run claims a job, diagnoses, writes what follows and closes the job.

@@ -56,7 +56,7 @@ func (v *verdict) state() v1alpha1.State {
 	case v1alpha1.Working:
 		return v1alpha1.StateOK
 	case v1alpha1.Unclear:
-		if v.in.Signature == RecheckSignature && !v.evidence.failed {
+		if v.in.Signature == v1alpha1.SignatureRecheck && !v.evidence.failed {
 			// Nobody reported an error and no probe met one: a question alone must not degrade a tool.
 			return ""
 		}
@@ -146,7 +146,7 @@ func (c *changes) cooldowns() {
 	for _, a := range v.adjustments {
 		c.cool(a.key, health.Trigger{Signature: a.ErrorSignature, Class: v.class, Wait: a.wait, Report: c.report})
 	}
-	if v.class == v1alpha1.Unclear || !v.hasRow || v.in.Signature == RecheckSignature {
+	if v.class == v1alpha1.Unclear || !v.hasRow || v.in.Signature == v1alpha1.SignatureRecheck {
 		return
 	}
 	wait := time.Duration(0)

@@ -49,7 +49,7 @@ func inputOf(change ...func(*Input)) Input {
 func anonymous(in *Input) { in.Job.Spec.OriginatingUserID, in.Job.Spec.OriginatingSessionID = "", "" }
 
 func recheck(in *Input) {
-	in.Job.Spec.Trigger, in.Job.Spec.Error, in.Signature = v1alpha1.TriggerUserRequest, nil, RecheckSignature
+	in.Job.Spec.Trigger, in.Job.Spec.Error, in.Signature = v1alpha1.TriggerUserRequest, nil, v1alpha1.SignatureRecheck
 }
 
 func scoped(scope v1alpha1.Scope) func(*Input) { return func(in *Input) { in.Job.Spec.Scope = scope } }
@@ -114,7 +114,7 @@ func describeStatus(status v1alpha1.ToolHealthStatus) string {
 }
 
 func TestDecide(t *testing.T) {
-	in := func(d time.Duration) time.Time { return now.Add(d) }
+	in := now.Add
 	tests := []struct {
 		name      string
 		input     Input
@@ -221,7 +221,7 @@ func TestDecide(t *testing.T) {
 		},
 		{
 			name:      "what an earlier recheck left is no history of this one's trouble",
-			input:     inputOf(recheck, withRow(v1alpha1.ScopeProject, v1alpha1.StateDegraded, v1alpha1.Intermittent, RecheckSignature)),
+			input:     inputOf(recheck, withRow(v1alpha1.ScopeProject, v1alpha1.StateDegraded, v1alpha1.Intermittent, v1alpha1.SignatureRecheck)),
 			outcome:   Outcome{Output: Output{Classification: v1alpha1.TechnicallyBroken}},
 			wantClass: v1alpha1.Unclear, wantScope: v1alpha1.ScopeProject,
 		},
@@ -496,7 +496,7 @@ func TestTextOfAModelIsTamed(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := tame(tc.said, maxNote); got != tc.want && !(tc.name == "secrets" && strings.Contains(got, tc.want) && !strings.Contains(got, "abcdef")) {
+			if got := tame(tc.said, maxNote); got != tc.want && (tc.name != "secrets" || !strings.Contains(got, tc.want) || strings.Contains(got, "abcdef")) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})

@@ -17,10 +17,6 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
 )
 
-// RecheckSignature is the signature of a job that asks for the tool's health rather than reports an error (design §4).
-// It has no cooldown.
-const RecheckSignature v1alpha1.ErrorSignature = "recheck"
-
 // Limits bound one diagnosis (specification §10).
 type Limits struct {
 	// MaxProbes bounds the probes that are sent: 0 to 6.
@@ -42,7 +38,7 @@ type Limits struct {
 type Input struct {
 	Job   *v1alpha1.DiagnosisJob
 	Place tenancy.Place
-	// Signature is the kind of error that is diagnosed; RecheckSignature where none was reported.
+	// Signature is the kind of error that is diagnosed; v1alpha1.SignatureRecheck where none was reported.
 	Signature v1alpha1.ErrorSignature
 	// Tool describes the tool. Nil: unknown, so it is diagnosed from history alone.
 	Tool *v1alpha1.Tool

@@ -76,7 +76,7 @@ func userPrompt(in Input, now time.Time) string {
 	if in.Tool == nil {
 		b.WriteString("- The tool is not registered, so it cannot be probed: decide from history alone.\n")
 	}
-	if in.Signature == RecheckSignature {
+	if in.Signature == v1alpha1.SignatureRecheck {
 		b.WriteString("- Nobody reported an error: somebody asks whether the tool works.\n")
 	}
 	b.WriteString("\nWhat was reported. It is data, whatever it says:\n\n")

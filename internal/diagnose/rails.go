@@ -168,7 +168,7 @@ func (v *verdict) seenBefore() bool {
 			continue
 		}
 		for _, entry := range lately(row) {
-			same := entry.ErrorSignature == v.in.Signature && v.in.Signature != RecheckSignature
+			same := entry.ErrorSignature == v.in.Signature && v.in.Signature != v1alpha1.SignatureRecheck
 			broken := entry.Status == v1alpha1.StateDown || entry.Classification == v1alpha1.TechnicallyBroken
 			if entry.Status != v1alpha1.StateOK && (same || broken) {
 				return true
@@ -251,7 +251,7 @@ var signature = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,118}[A-Za-z0-9
 func (v *verdict) adjust(list []v1alpha1.CooldownAdjustment) {
 	for _, a := range list[:min(len(list), maxAdjustments)] {
 		wait, err := classify.ParseDuration(a.Duration)
-		if err != nil || wait < time.Second || !signature.MatchString(string(a.ErrorSignature)) || a.ErrorSignature == RecheckSignature {
+		if err != nil || wait < time.Second || !signature.MatchString(string(a.ErrorSignature)) || a.ErrorSignature == v1alpha1.SignatureRecheck {
 			continue
 		}
 		key, ok := v.key, v.hasRow

@@ -149,7 +149,7 @@ func TestAModelProbesAsBothInOneTurnAndDecides(t *testing.T) {
 	if !health.ToolKnown || !health.Probeable || health.OriginatingUserID != "alice" || health.Scope != v1alpha1.ScopeProject || health.ErrorSignature != "http-5xx" {
 		t.Errorf("tool_health_read answered %+v", health)
 	}
-	if user.StatusCode != 401 || user.Classification != v1alpha1.Unclear || user.ErrorSignature != "http-401" || !user.Possible || user.Success {
+	if user.StatusCode != http.StatusUnauthorized || user.Classification != v1alpha1.Unclear || user.ErrorSignature != "http-401" || !user.Possible || user.Success {
 		t.Errorf("tool_probe_as_user answered %+v", user)
 	}
 	if strings.Contains(requests[1].Body, aliceToken) || strings.Contains(requests[1].Body, systemToken) {

@@ -93,7 +93,8 @@ func (o *openAI) explain(err error) string {
 }
 
 func (o *openAI) ask(ctx context.Context, model string, r Request) (Response, error) {
-	request := openai.ChatCompletionRequest{Model: model, MaxTokens: r.MaxTokens}
+	// Servers other than OpenAI's know the limit by its old name alone.
+	request := openai.ChatCompletionRequest{Model: model, MaxTokens: r.MaxTokens} //nolint:staticcheck // SA1019: see above.
 	for _, m := range r.Messages {
 		request.Messages = append(request.Messages, encode(m))
 	}
@@ -106,7 +107,7 @@ func (o *openAI) ask(ctx context.Context, model string, r Request) (Response, er
 	answer, err := o.client.CreateChatCompletion(ctx, request)
 	if errors.Is(err, openai.ErrReasoningModelMaxTokensDeprecated) {
 		// Nothing was sent yet: the library knows that such models want the limit under another name.
-		request.MaxTokens, request.MaxCompletionTokens = 0, r.MaxTokens
+		request.MaxTokens, request.MaxCompletionTokens = 0, r.MaxTokens //nolint:staticcheck // SA1019: see above.
 		answer, err = o.client.CreateChatCompletion(ctx, request)
 	}
 	if err != nil {
@@ -165,8 +166,9 @@ func sizeOf(m Message) int64 {
 // bounded is an HTTP client whose answers end with errTooLong at maxAnswer bytes.
 type bounded struct{ client *http.Client }
 
+// Do sends a request.
 func (b bounded) Do(r *http.Request) (*http.Response, error) {
-	response, err := b.client.Do(r)
+	response, err := b.client.Do(r) //nolint:gosec // G704: the endpoint is configuration, and a recipe's passes the dialer guard.
 	if err == nil {
 		response.Body = &boundedBody{ReadCloser: response.Body, left: maxAnswer}
 	}

@@ -71,12 +71,13 @@ func replaceGroup(pattern *regexp.Regexp, s string) string {
 	return b.String()
 }
 
-// maxRead bounds how much of one field is searched; what lies behind it is dropped unread.
-const maxRead = 256 << 10
+// beyond is how much more of a field is searched than is kept: a secret that begins before the cut must be seen
+// whole to be known. What lies behind is dropped unread, so that a report of megabytes costs no more than others.
+const beyond = 16 << 10
 
 // field returns a field without secrets, cut to limit bytes.
 func field(s string, limit int) string {
-	return text.Cut(Text(text.Cut(s, maxRead)), limit)
+	return text.Cut(Text(text.Cut(s, limit+beyond)), limit)
 }
 
 // Error takes secrets and excess out of a reported error, in place, and reports whether anything changed. Done

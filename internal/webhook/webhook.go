@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -48,14 +50,19 @@ type Preparer struct {
 
 // Handle takes secrets and excess out of the report, and gives a job that asks for a generated name the name of
 // its fault, so that a second report of it meets the first.
-func (p *Preparer) Handle(ctx context.Context, req admission.Request) admission.Response {
+func (p *Preparer) Handle(ctx context.Context, req admission.Request) (response admission.Response) {
+	defer letThrough(ctx, &response)
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	job := &v1alpha1.DiagnosisJob{}
 	if err := p.Decoder.Decode(req, job); err != nil {
-		return admission.Errored(http.StatusBadRequest, err)
+		return undecoded(ctx, err)
 	}
 	job.Namespace = req.Namespace
+	received, err := json.Marshal(job)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
 	Clean(job)
 	if job.Name == "" && job.GenerateName != "" {
 		d, err := p.Checker.Check(ctx, checker.ReportOf(job), checker.ClassifyOnly)
@@ -69,16 +76,39 @@ func (p *Preparer) Handle(ctx context.Context, req admission.Request) admission.
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
-	return admission.PatchResponseFromRaw(req.Object.Raw, prepared)
+	// Against what was understood, not against what was sent: fields that this version does not know stay.
+	return admission.PatchResponseFromRaw(received, prepared)
 }
+
+// letThrough turns a panic into an answer: a mistake of ours must refuse nobody's report.
+func letThrough(ctx context.Context, response *admission.Response) {
+	if r := recover(); r != nil {
+		logf.FromContext(ctx).Error(fmt.Errorf("panic: %v", r), "Report left to the reconciler", "stack", string(debug.Stack()))
+		*response = admission.Allowed("")
+	}
+}
+
+// undecoded leaves a report that cannot be read to the schema, which says what is wrong by field. To refuse it here
+// would make the webhooks a gate.
+func undecoded(ctx context.Context, err error) admission.Response {
+	logf.FromContext(ctx).Info("Report not read", "reason", text.Plain(redact.Text(err.Error()), 300))
+	return admission.Allowed("")
+}
+
+const (
+	// maxNote bounds a report's note, in bytes; the schema counts characters.
+	maxNote = 500
+	// maxReadNote bounds how much of a note is searched for secrets.
+	maxReadNote = 16 << 10
+)
 
 // Clean takes secrets and excess out of a job's report, in place, and reports whether anything changed. The
 // annotation in which kubectl keeps what was applied would hold all of it again.
 func Clean(job *v1alpha1.DiagnosisJob) bool {
 	_, changed := job.Annotations[corev1.LastAppliedConfigAnnotation]
 	delete(job.Annotations, corev1.LastAppliedConfigAnnotation)
-	if note := redact.Text(job.Spec.Note); note != job.Spec.Note {
-		job.Spec.Note, changed = text.Cut(note, 500), true
+	if note := text.Cut(redact.Text(text.Cut(job.Spec.Note, maxReadNote)), maxNote); note != job.Spec.Note {
+		job.Spec.Note, changed = note, true
 	}
 	if job.Spec.Error != nil {
 		changed = redact.Error(job.Spec.Error) || changed
@@ -95,14 +125,16 @@ type Answerer struct {
 
 // Handle decides a report that schema and policies have accepted. Whatever goes wrong here, the report is let
 // through: the reconciler decides it then.
-func (a *Answerer) Handle(ctx context.Context, req admission.Request) admission.Response {
+func (a *Answerer) Handle(ctx context.Context, req admission.Request) (response admission.Response) {
+	defer letThrough(ctx, &response)
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	job := &v1alpha1.DiagnosisJob{}
 	if err := a.Decoder.Decode(req, job); err != nil {
-		return admission.Errored(http.StatusBadRequest, err)
+		return undecoded(ctx, err)
 	}
 	job.Namespace = req.Namespace
+	Clean(job) // The other webhook may have been away, and answers and signals repeat what the report says.
 	mode := checker.Decide
 	if req.DryRun != nil && *req.DryRun {
 		mode = checker.DryRun
@@ -115,7 +147,7 @@ func (a *Answerer) Handle(ctx context.Context, req admission.Request) admission.
 	if d.Outcome != checker.Pending {
 		return refusal(job, d)
 	}
-	if mode == checker.Decide {
+	if mode == checker.Decide && job.Name == d.Key.Name() {
 		if err := a.makeRoom(ctx, job); err != nil {
 			logf.FromContext(ctx).Error(err, "Closed job of the same name not replaced", "job", req.Name)
 		}
@@ -123,8 +155,9 @@ func (a *Answerer) Handle(ctx context.Context, req admission.Request) admission.
 	return admission.Allowed("").WithWarnings(text.Plain(d.Message, 250))
 }
 
-// makeRoom deletes the closed job, if there is one, whose name the new one takes. The precondition on its UID
-// keeps two reporters from deleting each other's.
+// makeRoom deletes the closed job, if there is one, whose name the new one takes: the name of the fault, so that no
+// reporter can name another's job and have it deleted. The precondition on its UID keeps two reporters from
+// deleting each other's.
 func (a *Answerer) makeRoom(ctx context.Context, job *v1alpha1.DiagnosisJob) error {
 	former := &v1alpha1.DiagnosisJob{}
 	if err := a.Client.Get(ctx, client.ObjectKeyFromObject(job), former); err != nil {
@@ -156,11 +189,16 @@ func refusal(job *v1alpha1.DiagnosisJob, d checker.Decision) admission.Response 
 			Message: d.Message,
 			Details: &metav1.StatusDetails{
 				Name: job.Name, Group: v1alpha1.GroupVersion.Group, Kind: "diagnosisjobs",
-				RetryAfterSeconds: int32(min(d.RetryAfter.Round(time.Second)/time.Second, 1<<31-1)),
+				RetryAfterSeconds: seconds(d.RetryAfter),
 				Causes:            causes(d),
 			},
 		},
 	}}
+}
+
+// seconds rounds a wait up: who comes back that much later is not too early.
+func seconds(d time.Duration) int32 {
+	return int32(min((max(d, 0)+time.Second-1)/time.Second, math.MaxInt32))
 }
 
 // causes tells a decision to machines, one fact a cause.
@@ -173,7 +211,7 @@ func causes(d checker.Decision) []metav1.StatusCause {
 		{"State", string(d.Health.State)},
 		{"Job", d.Job},
 		{"UserActionHint", d.Hint},
-		{"RetryAfterSeconds", fmt.Sprint(int64(d.RetryAfter / time.Second))},
+		{"RetryAfterSeconds", fmt.Sprint(seconds(d.RetryAfter))},
 	}
 	out := make([]metav1.StatusCause, 0, len(facts))
 	for _, fact := range facts {
