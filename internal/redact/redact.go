@@ -13,11 +13,17 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
+// mark begins every placeholder.
+const mark = "[redacted"
+
 // placeholder stands for a secret: the same for the same secret, so that repeats stay recognisable, and not
-// readable, so that nothing is given away.
+// readable. A short secret gets no digits at all: it could be found by trying.
 func placeholder(secret string) string {
+	if len(secret) < 16 {
+		return mark + "]"
+	}
 	sum := sha256.Sum256([]byte(secret))
-	return "[redacted:" + hex.EncodeToString(sum[:])[:6] + "]"
+	return mark + ":" + hex.EncodeToString(sum[:])[:6] + "]"
 }
 
 // secretHeaders carry credentials whatever their value looks like.
@@ -26,45 +32,65 @@ var secretHeaders = map[string]bool{
 	"x-api-key": true, "api-key": true, "x-auth-token": true, "x-csrf-token": true, "x-amz-security-token": true,
 }
 
-// secretPatterns find secrets in text. In each, the first group is the secret; what surrounds it stays.
-var secretPatterns = []*regexp.Regexp{
+// pattern finds a kind of secret in text. Its first group is the secret; what surrounds it stays.
+type pattern struct {
+	*regexp.Regexp
+	// digit says that only a value with a digit is a secret: others are words that say what went wrong.
+	digit bool
+}
+
+var secretPatterns = []pattern{
 	// Private keys in PEM.
-	regexp.MustCompile(`(-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$))`),
+	secret(`(-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$))`),
 	// JSON Web Tokens (RFC 7519): two or three base64url parts of which the first begins with {" .
-	regexp.MustCompile(`\b(eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)`),
+	secret(`\b(eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)`),
 	// Tokens whose vendors gave them a prefix so that they can be found.
-	regexp.MustCompile(`\b((?:sk|pk|rk)[-_](?:[A-Za-z0-9]+[-_])*[A-Za-z0-9_-]{16,}|gh[opusr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,}|AKIA[0-9A-Z]{16}|ASIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|ya29\.[0-9A-Za-z_-]{20,}|npm_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|ATATT[A-Za-z0-9_=-]{20,})`),
+	secret(`\b((?:sk|pk|rk)[-_](?:[A-Za-z0-9]+[-_])*[A-Za-z0-9_-]{16,}|gh[opusr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,}|AKIA[0-9A-Z]{16}|ASIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|ya29\.[0-9A-Za-z_-]{20,}|npm_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|ATATT[A-Za-z0-9_=-]{20,})`),
 	// An Authorization value: the scheme, then a token68 that is no parameter of a challenge (RFC 9110 §11).
-	regexp.MustCompile(`(?i)\b(?:bearer|basic|token)\s+([A-Za-z0-9._~+/-]*[0-9][A-Za-z0-9._~+/-]{6,}|[A-Za-z0-9._~+/-]{6,}[0-9][A-Za-z0-9._~+/-]*)(?:=*(?:[\s',;\\]|$)|")`),
+	word(`(?i)\b(?:bearer|basic|token)\s+([A-Za-z0-9._~+/-]{8,})(?:=*(?:[\s',;\\]|$)|")`),
+	// The same behind the name of its header, where no word can stand.
+	secret(`(?i)\bauthorization\\?["']?\s*[:=]\s*\\?["']?[A-Za-z0-9-]+\s+([^\s"',;\\]{6,512})`),
+	// Cookies.
+	secret(`(?i)\b(?:set-)?cookie\\?["']?\s*[:=]\s*\\?["']?([^\s"'=;]{1,128}=[^"'\r\n\\]{2,512})`),
 	// user:password@ in an address.
-	regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s/:@"']*:([^\s/@"']{1,256})@`),
+	secret(`(?i)\b[a-z][a-z0-9+.-]*://[^\s/:@"']*:([^\s/@"']{1,256})@`),
 	// name=value and "name": "value" where the name says that the value is a secret.
-	regexp.MustCompile(`(?i)(?:api[-_]?key|access[-_]?token|refresh[-_]?token|id[-_]?token|auth[-_]?token|client[-_]?secret|secret[-_]?key|session[-_]?token|private[-_]?key|password|passwd|pwd|secret)\\?["']?\s*[:=]\s*\\?["']?([^\s"'&,;\\\]}]{6,512})`),
+	secret(`(?i)(?:api[-_]?key|access[-_]?key|access[-_]?token|refresh[-_]?token|id[-_]?token|auth[-_]?token|client[-_]?secret|secret[-_]?key|session[-_]?token|private[-_]?key|passphrase|password|passwd|pwd|secret)\\?["']?\s*[:=]\s*\\?["']?([^\s"'&,;\\\]}]{6,512})`),
+	// The same for names that texts use for other things, too: only as a JSON key or a query parameter.
+	word(`(?i)["'?&]\s*(?:token|credentials?|key)\\?["']?\s*[:=]\s*\\?["']?([A-Za-z0-9._~+/=-]{8,512})`),
+	// Signatures of signed addresses.
+	secret(`(?i)[?&](?:sig|signature|x-amz-signature|x-amz-credential|x-goog-signature)=([^&\s"'\\]{8,512})`),
+}
+
+func secret(expression string) pattern { return pattern{Regexp: regexp.MustCompile(expression)} }
+
+func word(expression string) pattern {
+	return pattern{Regexp: regexp.MustCompile(expression), digit: true}
 }
 
 // Text returns s without the secrets that can be recognised by their shape or by the name beside them.
 func Text(s string) string {
-	for _, pattern := range secretPatterns {
-		s = replaceGroup(pattern, s)
+	for _, p := range secretPatterns {
+		s = p.replace(s)
 	}
 	return s
 }
 
-// replaceGroup puts a placeholder in the place of the first group of every match.
-func replaceGroup(pattern *regexp.Regexp, s string) string {
-	matches := pattern.FindAllStringSubmatchIndex(s, -1)
+// replace puts a placeholder in the place of every secret.
+func (p pattern) replace(s string) string {
+	matches := p.FindAllStringSubmatchIndex(s, -1)
 	if matches == nil {
 		return s
 	}
 	var b strings.Builder
 	end := 0
 	for _, m := range matches {
-		secret := s[m[2]:m[3]]
-		if strings.HasPrefix(secret, "[redacted:") {
+		found := s[m[2]:m[3]]
+		if strings.Contains(found, mark) || p.digit && !strings.ContainsAny(found, "0123456789") {
 			continue
 		}
 		b.WriteString(s[end:m[2]])
-		b.WriteString(placeholder(secret))
+		b.WriteString(placeholder(found))
 		end = m[3]
 	}
 	b.WriteString(s[end:])
@@ -121,7 +147,7 @@ func headers(e *v1alpha1.ToolError) bool {
 	changed := len(e.Headers) != before
 	for name, value := range e.Headers {
 		clean := field(string(value), v1alpha1.MaxHeaderValue)
-		if secretHeaders[strings.ToLower(name)] && !strings.HasPrefix(clean, "[redacted:") {
+		if secretHeaders[strings.ToLower(name)] && !strings.HasPrefix(clean, mark) {
 			clean = placeholder(string(value))
 		}
 		if clean != string(value) {

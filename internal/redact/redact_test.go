@@ -26,6 +26,13 @@ func TestSecretsGo(t *testing.T) {
 		{"an echoed header", `{"headers":{"Authorization":"Bearer abc123def456ghi"}}`, "abc123def456ghi"},
 		{"a password in an address", "dial postgres://bob:hunter2hunter2@db/x", "hunter2hunter2"},
 		{"a value whose name tells", `{"client_secret": "correct-horse-battery"}`, "correct-horse-battery"},
+		{"a parameter called token", "GET /x?token=Zx81kQpLm22vNw&y=1", "Zx81kQpLm22vNw"},
+		{"a key called token", `{"token":"Zx81kQpLm22vNw"}`, "Zx81kQpLm22vNw"},
+		{"another scheme behind the header's name", "Authorization: ApiKey Zx81kQpLm22vNw", "Zx81kQpLm22vNw"},
+		{"letters alone behind the header's name", "authorization: Bearer abcdefghijklmnopq", "abcdefghijklmnopq"},
+		{"a name of the environment", "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMIbPxRfiCY", "wJalrXUtnFEMIbPxRfiCY"},
+		{"a cookie in text", "sent Cookie: session=abcdefgh; path=/", "abcdefgh"},
+		{"a signed address", "https://bucket.example.com/x?X-Amz-Signature=fedcba9876543210", "fedcba9876543210"},
 		{"a query parameter", "GET /x?access_token=abcdef0123456&y=1", "abcdef0123456"},
 		{"a private key", "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----", "MIIE"},
 		{"escaped JSON in a string", `"{\"password\":\"s3cr3t-s3cr3t\"}"`, "s3cr3t-s3cr3t"},
@@ -35,7 +42,7 @@ func TestSecretsGo(t *testing.T) {
 			if strings.Contains(got, tc.secret) {
 				t.Errorf("the secret is still in %q", got)
 			}
-			if !strings.Contains(got, "[redacted:") {
+			if !strings.Contains(got, mark) {
 				t.Errorf("nothing marks the place in %q", got)
 			}
 			if again := Text(got); again != got {
@@ -54,6 +61,8 @@ func TestEvidenceStays(t *testing.T) {
 		`{"error":"invalid_grant","error_description":"grant expired or revoked"}`,
 		"Bearer authentication failed", "Token authentication required",
 		"password authentication failed for user", "secret: no",
+		`{"token":"expired_token"}`, "invalid token: expired_token_marker", "Unexpected token '<', \"<!DOCTYPE \"... is not valid JSON",
+		"Authorization: required", "cookie: expired", `{"key":"value-of-a-field"}`,
 		"dial tcp: lookup tool.example.com on 10.0.0.10:53: no such host",
 		`Post "http://tool.default.svc:8080/mcp": dial tcp 10.0.0.20:8080: connect: connection refused`,
 	} {
@@ -99,7 +108,7 @@ func TestErrorIsRedactedAndBounded(t *testing.T) {
 	if got := e.Headers["Retry-After"]; got != "30" {
 		t.Errorf("the wait became %q", got)
 	}
-	if got := e.Headers["Set-Cookie"]; !strings.HasPrefix(string(got), "[redacted:") {
+	if got := e.Headers["Set-Cookie"]; !strings.HasPrefix(string(got), mark) {
 		t.Errorf("the cookie is %q", got)
 	}
 	before := e.DeepCopy()
