@@ -41,7 +41,8 @@ generate: $(CONTROLLER_GEN) ## Generate deepcopy, CRDs and roles
 
 .PHONY: verify
 verify: generate ## Fail if generated files are not current
-	@git diff --exit-code -- api config || { echo "generated files are not current: run 'make generate' and commit"; exit 1; }
+	@changed=$$(git status --porcelain -- api config docs) && [ -z "$$changed" ] || { git diff -- api config docs; echo "$$changed"; \
+	  echo "generated files are not current: run 'make generate' and commit"; exit 1; }
 
 .PHONY: build
 build: ## Build the manager into bin/

@@ -32,6 +32,8 @@ const (
 	ReasonReadOnlyCall = "ReadOnlyCall"
 	// ReasonWriteOnly goes with ProbeSafe=False: nothing is declared that a probe may call.
 	ReasonWriteOnly = "WriteOnly"
+	// ReasonNoEndpoint goes with ProbeSafe=False: it is not said where the tool is.
+	ReasonNoEndpoint = "NoEndpoint"
 	// ReasonDiagnosisDisabled goes with ProbeSafe=False: spec.diagnosis is Disabled.
 	ReasonDiagnosisDisabled = "DiagnosisDisabled"
 )
@@ -122,6 +124,8 @@ const (
 	ReasonRecipeInvalid = "RecipeInvalid"
 	// ReasonModelUnavailable says that the model could not be asked.
 	ReasonModelUnavailable = "ModelUnavailable"
+	// ReasonDeadlineExceeded says that the run took longer than its recipe allows.
+	ReasonDeadlineExceeded = "DeadlineExceeded"
 	// ReasonAttemptsExhausted says that the manager was lost during the run more often than it is tried again.
 	ReasonAttemptsExhausted = "AttemptsExhausted"
 )

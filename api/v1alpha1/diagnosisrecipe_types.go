@@ -16,14 +16,14 @@ type DiagnosisRecipeSpec struct {
 	// +kubebuilder:validation:Maximum=6
 	MaxProbes *int32 `json:"maxProbes,omitempty"`
 
-	// maxIterations bounds the turns in which the model may ask for tools; one closing turn may follow.
+	// maxIterations bounds the turns in which the model may ask for tools; up to two closing turns may follow.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=6
 	MaxIterations *int32 `json:"maxIterations,omitempty"`
 
-	// tokenTarget is what a diagnosis should cost at most, in tokens; above it a warning is given.
+	// tokenTarget is what a diagnosis should cost at most, in tokens; a job that cost more says so.
 	// +optional
 	// +kubebuilder:default=20000
 	// +kubebuilder:validation:Minimum=1000

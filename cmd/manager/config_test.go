@@ -273,6 +273,7 @@ func TestSettingsThatCannotBeAreRefused(t *testing.T) {
 		{"no workers", func(o *options) { o.diagnosisWorkers = 0 }, "--diagnosis-workers must be from 1 to 64"},
 		{"a negative window", func(o *options) { o.freshnessWindow = -1 }, "--freshness-window"},
 		{"a model behind no address", func(o *options) { o.models, o.modelEndpoint = "m", "models" }, "--model-endpoint"},
+		{"jobs that go before they are of use", func(o *options) { o.jobTTL = time.Second }, "--job-ttl"},
 		{"no namespace", func(o *options) { o.namespace = "" }, "--namespace"},
 		{"no rows", func(o *options) { o.maxRows = 0 }, "--max-rows"},
 	} {

@@ -32,6 +32,9 @@ func start(args []string) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q: settings are flags, see --help", flags.Arg(0))
 	}
+	if err := o.validate(); err != nil {
+		return err
+	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logging)))
 	config, err := restConfig(o.kubeconfig)
 	if err != nil {

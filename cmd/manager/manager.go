@@ -97,7 +97,11 @@ func newChecker(mgr manager.Manager, o options) (*checker.Checker, error) {
 
 // addControllers registers a controller for each kind, and the diagnoses.
 func addControllers(mgr manager.Manager, check *checker.Checker, o options) error {
-	guard, err := o.guard()
+	apiServer, err := addressesOf(mgr.GetConfig())
+	if err != nil {
+		return err
+	}
+	guard, err := o.guard(apiServer)
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -43,7 +43,7 @@ type options struct {
 // bind declares the flags.
 func (o *options) bind(f *flag.FlagSet) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without it the service account of the pod, or $KUBECONFIG, is used")
-	f.StringVar(&o.namespace, "namespace", "agrajag-system", "the operator's own namespace: rules, rows and the recipe there are for everybody")
+	f.StringVar(&o.namespace, "namespace", "agrajag-system", "the operator's own namespace: rules and health rows there are for everybody")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics; 0 serves none")
 	f.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	f.StringVar(&o.webhookHost, "webhook-host", "", "address on which the webhooks are served; empty: every one")
@@ -54,7 +54,7 @@ func (o *options) bind(f *flag.FlagSet) {
 	f.StringVar(&o.modelEndpoint, "model-endpoint", "https://api.openai.com/v1", "base URL of the OpenAI-compatible API that serves --model")
 	f.StringVar(&o.modelKeyFile, "model-key-file", "", "file with the API key, mounted from a Secret; it is read for each diagnosis; empty: no key is sent")
 	f.StringVar(&o.probeAllow, "probe-allow", "", "CIDRs, separated by commas, that probes may reach although they are refused by default (loopback, link-local, cloud metadata)")
-	f.StringVar(&o.probeDeny, "probe-deny", "", "CIDRs, separated by commas, that probes may not reach besides; the API server is always among them")
+	f.StringVar(&o.probeDeny, "probe-deny", "", "CIDRs, separated by commas, that probes may not reach besides; the address at which the manager reaches the API server is always among them. --probe-allow beats it")
 	f.DurationVar(&o.freshnessWindow, "freshness-window", checker.DefaultFreshnessWindow, "how long a verdict spares the same unclear error another diagnosis; 0: not at all")
 	f.IntVar(&o.diagnosisWorkers, "diagnosis-workers", 4, "how many diagnoses run at once")
 	f.DurationVar(&o.jobTTL, "job-ttl", time.Hour, "how long a closed DiagnosisJob is kept")
@@ -71,8 +71,11 @@ func (o *options) validate() error {
 	if o.diagnosisWorkers < 1 || o.diagnosisWorkers > 64 {
 		problems = append(problems, fmt.Errorf("--diagnosis-workers must be from 1 to 64, not %d", o.diagnosisWorkers))
 	}
-	if o.freshnessWindow < 0 || o.jobTTL < 0 {
-		problems = append(problems, errors.New("--freshness-window and --job-ttl must not be negative"))
+	if o.freshnessWindow < 0 {
+		problems = append(problems, errors.New("--freshness-window must not be negative"))
+	}
+	if o.jobTTL < max(o.freshnessWindow, time.Minute) {
+		problems = append(problems, fmt.Errorf("--job-ttl must be at least a minute and the --freshness-window: closed jobs tell what was diagnosed lately, and %s is too soon to delete them", o.jobTTL))
 	}
 	if o.maxRows < 1 || o.maxUnknownRows < 1 {
 		problems = append(problems, errors.New("--max-rows and --max-unknown-tool-rows must be at least 1"))
@@ -80,27 +83,36 @@ func (o *options) validate() error {
 	if u, err := url.Parse(o.modelEndpoint); o.models != "" && (err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http")) {
 		problems = append(problems, errors.New("--model-endpoint must be an address such as https://models.example.com/v1"))
 	}
-	if _, err := o.guard(); err != nil {
+	if _, err := o.guard(nil); err != nil {
 		problems = append(problems, err)
 	}
 	return errors.Join(problems...)
 }
 
-// guard returns where probes may go. The API server is none of it.
-func (o *options) guard() (probe.Guard, error) {
+// guard returns where probes may go. The API server's addresses are none of it.
+func (o *options) guard(apiServer []string) (probe.Guard, error) {
 	allow, err := probe.ParsePrefixes(list(o.probeAllow))
 	if err != nil {
 		return probe.Guard{}, fmt.Errorf("--probe-allow: %w", err)
 	}
-	denied := list(o.probeDeny)
-	if host := os.Getenv("KUBERNETES_SERVICE_HOST"); host != "" {
-		denied = append(denied, host)
-	}
-	deny, err := probe.ParsePrefixes(denied)
+	deny, err := probe.ParsePrefixes(append(list(o.probeDeny), apiServer...))
 	if err != nil {
 		return probe.Guard{}, fmt.Errorf("--probe-deny: %w", err)
 	}
 	return probe.Guard{Allow: allow, Deny: deny}, nil
+}
+
+// addressesOf returns the addresses of the API server.
+func addressesOf(config *rest.Config) ([]string, error) {
+	u, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("read the API server's address: %w", err)
+	}
+	addresses, err := net.LookupHost(u.Hostname())
+	if err != nil {
+		return nil, fmt.Errorf("find the API server, to keep probes away from it: %w", err)
+	}
+	return addresses, nil
 }
 
 // list splits a list of values separated by commas.
@@ -117,7 +129,12 @@ func list(s string) []string {
 // restConfig finds the API server.
 func restConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig != "" {
-		return clientcmd.BuildConfigFromFlags("", kubeconfig)
+		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+		if err != nil {
+			return nil, err
+		}
+		config.QPS = -1 // As below: the API server's priority and fairness limits us, not the client.
+		return config, nil
 	}
 	return ctrl.GetConfig()
 }

@@ -11,7 +11,7 @@ import (
 
 // kubectl runs kubectl as a user, with a manifest on its standard input, and returns all that it prints.
 func (s *stage) kubectl(ctx context.Context, user, manifest string, args ...string) (string, error) {
-	args = append([]string{"--kubeconfig", s.kubeconfig(user), "--namespace", namespace}, args...)
+	args = append([]string{"--kubeconfig", s.kubeconfig(user)}, args...)
 	command := exec.CommandContext(ctx, filepath.Join(s.env.Assets, "kubectl"), args...) //nolint:gosec // G204: our own arguments.
 	command.Stdin = strings.NewReader(manifest)
 	var out bytes.Buffer

@@ -53,6 +53,7 @@ func run(ctx context.Context, keep bool) (err error) {
 	}
 	defer func() { err = errors.Join(err, stage.close()) }()
 	if err := stage.tell(ctx); err != nil {
+		stage.failed = true
 		return fmt.Errorf("%w\n(the manager's log is %s)", err, stage.managerLog)
 	}
 	fmt.Printf("\nThe whole story took %s.\n", time.Since(started).Round(time.Second))
@@ -71,6 +72,8 @@ type stage struct {
 	managerLog string
 	tools      *tools
 	stops      []func() error
+	// failed keeps the directory with the logs.
+	failed bool
 	// reporter reports as the agent runtime, once it has been needed.
 	reporter client.Client
 }
@@ -109,7 +112,7 @@ func (s *stage) people(ctx context.Context) error {
 	}
 	for _, binding := range []struct{ role, user string }{
 		{"agrajag-reporter", agent}, {"agrajag-runtime", agent},
-		{"agrajag-viewer", you}, {"agrajag-editor", you}, {"agrajag-reporter", you},
+		{"agrajag-viewer", you}, {"agrajag-editor", you}, {"agrajag-reporter", you}, {"agrajag-runtime", you},
 		{"agrajag-credential-reader", testenv.ManagerUser},
 	} {
 		if err := s.env.Bind(ctx, namespace, binding.role, binding.user); err != nil {
@@ -117,7 +120,7 @@ func (s *stage) people(ctx context.Context) error {
 		}
 	}
 	for _, user := range []string{agent, you, testenv.ManagerUser} {
-		if err := s.env.KubeConfig(user, s.kubeconfig(user)); err != nil {
+		if err := s.env.KubeConfig(user, namespace, s.kubeconfig(user)); err != nil {
 			return err
 		}
 	}
@@ -150,6 +153,7 @@ func (s *stage) startManager(ctx context.Context) error {
 		"--webhook-cert-dir", certDir, "--metrics-bind-address", "0", "--health-probe-bind-address", ready,
 		"--probe-allow", "127.0.0.0/8") // The sample tools listen on this machine.
 	manager.Stdout, manager.Stderr = logs, logs
+	manager.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the demo, which stops the manager in turn.
 	if err := manager.Start(); err != nil {
 		return fmt.Errorf("start the manager: %w", err)
 	}
@@ -202,7 +206,8 @@ func (s *stage) close() error {
 	for i := len(s.stops) - 1; i >= 0; i-- {
 		problems = append(problems, s.stops[i]())
 	}
-	if len(problems) > 0 && errors.Join(problems...) == nil {
+	// What failed is found in the logs; else nothing is left, least of all keys.
+	if !s.failed && errors.Join(problems...) == nil {
 		problems = append(problems, os.RemoveAll(s.dir))
 	}
 	return errors.Join(problems...)

@@ -105,8 +105,10 @@ type Decision struct {
 	Message string
 	// Hint tells the user what to do, where the user can do something.
 	Hint string
-
-	place tenancy.Place
+	// Scope is that of the row that a clear verdict is written to; empty: of none.
+	Scope v1alpha1.Scope
+	// Place is where the project's objects are kept.
+	Place tenancy.Place
 }
 
 // Checker answers reports.
@@ -140,7 +142,7 @@ func (c *Checker) Check(ctx context.Context, r Report, mode Mode) (Decision, err
 	if err != nil {
 		return Decision{}, err
 	}
-	d := Decision{Verdict: verdict, Class: verdict.Class, Key: keyOf(place, r, verdict.Signature), place: place}
+	d := Decision{Verdict: verdict, Class: verdict.Class, Key: keyOf(place, r, verdict.Signature), Place: place}
 	if mode == ClassifyOnly {
 		d.Outcome = Classified
 		return d, nil

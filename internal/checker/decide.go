@@ -74,6 +74,9 @@ func classified(d *Decision, f facts) bool {
 		return false
 	}
 	d.Outcome, d.RetryAfter = Classified, waitOf(*d, f)
+	if row, ok := rowFor(d.Place, f.report, d.Verdict.Class); ok {
+		d.Scope = row.Scope
+	}
 	return true
 }
 
@@ -188,7 +191,7 @@ func waitOf(d Decision, f facts) time.Duration {
 		return 0
 	}
 	status := &v1alpha1.ToolHealthStatus{}
-	key, _ := rowFor(d.place, f.report, d.Verdict.Class)
+	key, _ := rowFor(d.Place, f.report, d.Verdict.Class)
 	for _, row := range f.rows {
 		if row != nil && health.KeyOf(row) == key {
 			status = row.Status.DeepCopy()

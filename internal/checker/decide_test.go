@@ -131,7 +131,7 @@ type want struct {
 }
 
 func (tc decisionCase) run(t *testing.T) {
-	d := Decision{Verdict: tc.verdict, Class: tc.verdict.Class, Key: keyOf(place, tc.report, tc.verdict.Signature), place: place}
+	d := Decision{Verdict: tc.verdict, Class: tc.verdict.Class, Key: keyOf(place, tc.report, tc.verdict.Signature), Place: place}
 	decide(&d, facts{now: t0.Add(tc.after), report: tc.report, rows: tc.rows, jobs: tc.jobs, window: tc.window})
 	got := want{d.Outcome, d.Class, d.RetryAfter, d.Job}
 	if diff := cmp.Diff(tc.want, got); diff != "" {

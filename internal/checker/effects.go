@@ -20,7 +20,7 @@ func effects(d Decision, f facts) []effect {
 	if d.Verdict.Class == v1alpha1.Working {
 		return success(d, f)
 	}
-	key, ok := rowFor(d.place, f.report, d.Verdict.Class)
+	key, ok := rowFor(d.Place, f.report, d.Verdict.Class)
 	if !ok {
 		return nil
 	}

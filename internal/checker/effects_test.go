@@ -74,7 +74,7 @@ func TestSystemIsNoUser(t *testing.T) {
 	if key, ok := rowFor(place, ReportOf(job), v1alpha1.UserPermission); !ok || key.Scope != v1alpha1.ScopeProject {
 		t.Errorf("the row of nobody's permission is %s", key)
 	}
-	if got := effects(Decision{Verdict: refused, place: place}, facts{report: report(func(r *Report) { r.User, r.Scope = "", v1alpha1.ScopeUser })}); len(got) != 0 {
+	if got := effects(Decision{Verdict: refused, Place: place}, facts{report: report(func(r *Report) { r.User, r.Scope = "", v1alpha1.ScopeUser })}); len(got) != 0 {
 		t.Errorf("a report for nobody with scope USER writes %d rows", len(got))
 	}
 }
@@ -103,7 +103,7 @@ func TestVerdictChange(t *testing.T) {
 		{"not even one that speaks of the tool", intermittent, v1alpha1.ToolHealthStatus{Cooldowns: cooldown(intermittent, 30*time.Second)}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			change := verdictChange(Decision{Verdict: tc.verdict, place: place}, "r1")
+			change := verdictChange(Decision{Verdict: tc.verdict, Place: place}, "r1")
 			var status v1alpha1.ToolHealthStatus
 			if !change(&status, t0) {
 				t.Error("nothing changed")
@@ -123,7 +123,7 @@ func TestVerdictChange(t *testing.T) {
 
 func TestARepeatedReportIsNotHistoryTwice(t *testing.T) {
 	var status v1alpha1.ToolHealthStatus
-	first := verdictChange(Decision{Verdict: refused, place: place}, "r1")
+	first := verdictChange(Decision{Verdict: refused, Place: place}, "r1")
 	first(&status, t0)
 	health.Mark(health.Finding{State: v1alpha1.StateOK, Classification: v1alpha1.Working, By: health.BySuccess, Report: "r2"})(&status, t0.Add(time.Second))
 	if first(&status, t0.Add(time.Minute)) || status.State != v1alpha1.StateOK || len(status.History) != 2 {
@@ -168,7 +168,7 @@ func TestSuccessClearsTheNarrowestTroubleOnly(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := map[v1alpha1.Scope]string{}
-			for _, effect := range effects(Decision{Verdict: worked, place: place}, facts{now: t0, report: report(), rows: tc.rows}) {
+			for _, effect := range effects(Decision{Verdict: worked, Place: place}, facts{now: t0, report: report(), rows: tc.rows}) {
 				row := rowOf(effect.key.Scope)
 				for _, have := range tc.rows {
 					if have != nil && health.KeyOf(have) == effect.key {

@@ -10,7 +10,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,7 +26,6 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/diagnose"
 	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/llm"
-	"github.com/agrajag-dev/agrajag/internal/tenancy"
 )
 
 const (
@@ -34,6 +35,7 @@ const (
 	// for each other open job of the tool: each of them looks at all the others.
 	waitTurn = time.Second
 	waitEach = 10 * time.Millisecond
+	waitMost = 15 * time.Second
 	// maxRun bounds one diagnosis with what is written after it: the longest deadline that a recipe may set, and
 	// time to write.
 	maxRun = 900*time.Second + cheapTimeout
@@ -64,22 +66,17 @@ type DiagnosisReconciler struct {
 // Reconcile runs the diagnosis of a job, or leaves it for later.
 func (r *DiagnosisReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	job := &v1alpha1.DiagnosisJob{}
-	// Uncached, since what follows is paid for.
-	if err := r.Live.Get(ctx, req.NamespacedName, job); err != nil {
+	if err := r.Client.Get(ctx, req.NamespacedName, job); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if job.Status.Phase == v1alpha1.PhaseClosed || !job.DeletionTimestamp.IsZero() {
+	if isEnded(job) {
 		return ctrl.Result{}, nil
 	}
-	report := checker.ReportOf(job)
-	report.Job = job
-	// Asked again: since the job was queued, another one may have found the answer.
-	d, err := r.Checker.Check(ctx, report, checker.DryRun)
+	d, err := r.decide(ctx, job)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	fault := faultOf(d.Key)
-	if end, over := r.isOver(job, d); over {
+	if end, over := isOver(job, d); over {
 		job.Status.ErrorSignature = d.Verdict.Signature
 		return ctrl.Result{}, closeJob(ctx, r.Client, r.Recorder, job, end, r.Clock.Now())
 	}
@@ -87,15 +84,38 @@ func (r *DiagnosisReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if !isFirst(job, fault, others) || !r.running.begin(fault) {
-		return ctrl.Result{RequeueAfter: waitTurn + time.Duration(len(others))*waitEach}, nil
+	fault := faultOf(d)
+	if !isFirst(job, d, others) || !r.running.begin(fault) {
+		return ctrl.Result{RequeueAfter: min(waitTurn+time.Duration(len(others))*waitEach, waitMost)}, nil
 	}
 	defer r.running.end(fault)
+	// Uncached, since what follows is paid for.
+	if err := r.Live.Get(ctx, req.NamespacedName, job); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if isEnded(job) {
+		return ctrl.Result{}, nil
+	}
+	if end, over := isOver(job, d); over {
+		return ctrl.Result{}, closeJob(ctx, r.Client, r.Recorder, job, end, r.Clock.Now())
+	}
 	return ctrl.Result{}, r.run(ctx, job, d)
 }
 
+// isEnded reports whether nothing is left to be done for a job.
+func isEnded(job *v1alpha1.DiagnosisJob) bool {
+	return job.Status.Phase == v1alpha1.PhaseClosed || !job.DeletionTimestamp.IsZero()
+}
+
+// decide answers the job's report once more: since the job was queued, another one may have found the answer.
+func (r *DiagnosisReconciler) decide(ctx context.Context, job *v1alpha1.DiagnosisJob) (checker.Decision, error) {
+	report := checker.ReportOf(job)
+	report.Job = job
+	return r.Checker.Check(ctx, report, checker.DryRun)
+}
+
 // isOver asks whether a job has to end without a run.
-func (r *DiagnosisReconciler) isOver(job *v1alpha1.DiagnosisJob, d checker.Decision) (ending, bool) {
+func isOver(job *v1alpha1.DiagnosisJob, d checker.Decision) (ending, bool) {
 	if job.Status.Phase == v1alpha1.PhaseRunning {
 		if job.Status.Attempts >= maxAttempts {
 			return ending{reason: v1alpha1.CloseStale, why: v1alpha1.ReasonAttemptsExhausted, stalled: true, message: fmt.Sprintf(
@@ -127,16 +147,17 @@ func coveredBy(rows []*v1alpha1.ToolHealth, signature v1alpha1.ErrorSignature, c
 	return nil
 }
 
-// fault is what is diagnosed once, whoever reports it.
+// fault is what is diagnosed once, whoever reports it: an error of the tool in one row.
 type fault struct {
-	scope     v1alpha1.Scope
-	scopeID   string
-	tool      string
+	row       health.Key
 	signature v1alpha1.ErrorSignature
 }
 
-func faultOf(key tenancy.JobKey) fault {
-	return fault{scope: key.Scope, scopeID: key.ScopeID, tool: key.Tool, signature: key.Signature}
+func faultOf(d checker.Decision) fault {
+	return fault{
+		row:       health.Key{Namespace: d.Place.Namespace(d.Key.Scope), Scope: d.Key.Scope, ScopeID: d.Key.ScopeID, Tool: d.Key.Tool},
+		signature: d.Key.Signature,
+	}
 }
 
 // faults are those that are being diagnosed.
@@ -164,10 +185,13 @@ func (f *faults) end(one fault) {
 	delete(f.open, one)
 }
 
-// isFirst asks whether no older job of the same fault waits or runs.
-func isFirst(job *v1alpha1.DiagnosisJob, own fault, others []checker.OpenJob) bool {
+// isFirst asks whether no older job of the same fault waits or runs in the project.
+func isFirst(job *v1alpha1.DiagnosisJob, d checker.Decision, others []checker.OpenJob) bool {
+	own := d.Key
+	own.User = ""
 	return !slices.ContainsFunc(others, func(other checker.OpenJob) bool {
-		return faultOf(other.Key) == own && older(other.Job, job)
+		other.Key.User = ""
+		return other.Key == own && older(other.Job, job)
 	})
 }
 
@@ -185,23 +209,63 @@ func (r *DiagnosisReconciler) run(ctx context.Context, job *v1alpha1.DiagnosisJo
 	if err := r.claim(ctx, job, in.Signature); err != nil {
 		return err
 	}
-	runCtx, cancel := context.WithTimeout(ctx, in.Limits.Deadline)
-	out := r.Engine.Run(runCtx, in, chat)
-	cancel()
+	out := r.Engine.Run(ctx, in, chat)
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("job %s was interrupted: %w", client.ObjectKeyFromObject(job), err) // Whoever leads next runs it again.
 	}
 	applied := diagnose.Decide(in, out, r.Clock.Now())
+	end := endingOf(out, applied)
 	for _, row := range applied.Rows {
-		if err := r.Checker.Store.Apply(ctx, row.Key, row.Change); err != nil && !errors.Is(err, health.ErrFull) {
+		if err := r.apply(ctx, row); errors.Is(err, health.ErrFull) || errors.Is(err, health.ErrIdentity) {
+			end.message += " (not stored: " + err.Error() + ")"
+		} else if err != nil {
 			return err
 		}
 	}
 	record(job, out, applied)
-	return closeJob(ctx, r.Client, r.Recorder, job, endingOf(out, applied), r.Clock.Now())
+	if used := out.Usage.PromptTokens + out.Usage.CompletionTokens; used > in.Limits.TokenTarget {
+		end.message += fmt.Sprintf(" (it cost %d tokens, above the target of %d)", used, in.Limits.TokenTarget)
+	}
+	return r.finish(ctx, job, end)
 }
 
-// claim marks a job as run by this manager. A job that somebody else changed meanwhile is left alone.
+// afterRun is how writes are tried again after a run, which is paid for and must not be lost to them: for about two
+// minutes.
+var afterRun = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 16, Cap: 15 * time.Second}
+
+// apply writes one row that a verdict touches.
+func (r *DiagnosisReconciler) apply(ctx context.Context, row diagnose.RowChange) error {
+	return retry.OnError(afterRun, func(err error) bool {
+		return ctx.Err() == nil && !errors.Is(err, health.ErrFull) && !errors.Is(err, health.ErrIdentity)
+	}, func() error { return r.Checker.Store.Apply(ctx, row.Key, row.Change) })
+}
+
+// finish closes a job that was run. Reports of the same error that came in meanwhile may have added their messages:
+// they are kept.
+func (r *DiagnosisReconciler) finish(ctx context.Context, job *v1alpha1.DiagnosisJob, end ending) error {
+	return retry.OnError(afterRun, func(err error) bool {
+		return ctx.Err() == nil && !apierrors.IsNotFound(err) && !errors.Is(err, errTaken)
+	}, func() error {
+		err := closeJob(ctx, r.Client, r.Recorder, job, end, r.Clock.Now())
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		latest := &v1alpha1.DiagnosisJob{}
+		if readErr := r.Live.Get(ctx, client.ObjectKeyFromObject(job), latest); readErr != nil {
+			return readErr
+		}
+		if latest.UID != job.UID || latest.Status.Holder != job.Status.Holder || latest.Status.Attempts != job.Status.Attempts {
+			return errTaken
+		}
+		job.ResourceVersion, job.Status.Signals = latest.ResourceVersion, latest.Status.Signals
+		return err
+	})
+}
+
+// errTaken says that somebody else runs a job that this manager ran.
+var errTaken = errors.New("another manager has taken the job over")
+
+// claim marks a job as run by this manager. A job that somebody else changed meanwhile is looked at again.
 func (r *DiagnosisReconciler) claim(ctx context.Context, job *v1alpha1.DiagnosisJob, signature v1alpha1.ErrorSignature) error {
 	now := metav1.NewTime(r.Clock.Now())
 	job.Status.Phase, job.Status.Holder, job.Status.StartedAt = v1alpha1.PhaseRunning, r.Holder, &now
@@ -232,6 +296,8 @@ func record(job *v1alpha1.DiagnosisJob, out diagnose.Outcome, applied diagnose.A
 func endingOf(out diagnose.Outcome, applied diagnose.Applied) ending {
 	found := fmt.Sprintf("%s for scope %s: %s", applied.Diagnosis.Classification, applied.Diagnosis.Scope, applied.Diagnosis.HumanNote)
 	switch {
+	case errors.Is(out.Err, context.DeadlineExceeded):
+		return ending{reason: v1alpha1.CloseStale, why: v1alpha1.ReasonDeadlineExceeded, stalled: true, message: out.Err.Error()}
 	case out.Err != nil:
 		return ending{reason: v1alpha1.CloseStale, why: v1alpha1.ReasonModelUnavailable, stalled: true, message: out.Err.Error()}
 	case out.Fallback != "":

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -73,7 +74,7 @@ func (r *DiagnosisJobReconciler) decide(ctx context.Context, job *v1alpha1.Diagn
 	if d.Outcome == checker.Classified {
 		end.reason = v1alpha1.CloseDone
 		job.Status.Diagnosis = &v1alpha1.Diagnosis{
-			Classification: d.Class, Scope: job.Spec.Scope,
+			Classification: d.Class, Scope: cmp.Or(d.Scope, job.Spec.Scope),
 			HumanNote: text.Plain(d.Message, 500), UserActionHint: text.Plain(d.Hint, 200),
 		}
 	}

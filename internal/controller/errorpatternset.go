@@ -41,6 +41,9 @@ func (r *ErrorPatternSetReconciler) Reconcile(ctx context.Context, req ctrl.Requ
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: set.Namespace}, namespace); err != nil {
 		return ctrl.Result{}, fmt.Errorf("read namespace: %w", err)
 	}
+	if set.Status.ObservedGeneration != set.Generation {
+		r.Cascade.Forget() // This controller may hear of a change before the cascade does.
+	}
 	rules, problems, err := r.Cascade.Compiled(ctx, tenancy.PlaceOf(namespace, r.OperatorNamespace))
 	if err != nil {
 		return ctrl.Result{}, err

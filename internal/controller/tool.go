@@ -115,6 +115,8 @@ func probeSafe(tool *v1alpha1.Tool) metav1.Condition {
 	switch {
 	case errors.Is(err, probe.ErrDisabled):
 		return condition(v1alpha1.ConditionProbeSafe, false, v1alpha1.ReasonDiagnosisDisabled, err.Error())
+	case errors.Is(err, probe.ErrNoEndpoint):
+		return condition(v1alpha1.ConditionProbeSafe, false, v1alpha1.ReasonNoEndpoint, text.Plain(err.Error(), 1024))
 	case err != nil:
 		return condition(v1alpha1.ConditionProbeSafe, false, v1alpha1.ReasonWriteOnly, text.Plain(err.Error(), 1024))
 	case tool.Spec.Probe != nil && tool.Spec.Probe.ReadOnlyCall != nil:

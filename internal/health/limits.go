@@ -109,7 +109,7 @@ func (l *rowLimits) full(namespace, why string) error {
 	if _, told := l.toldAt[namespace]; !told {
 		l.toldAt[namespace] = now
 		object := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-		l.recorder.Eventf(object, nil, corev1.EventTypeWarning, "TooManyRows", "Store", "Errors are answered but not stored: %s", why)
+		l.recorder.Eventf(object, nil, corev1.EventTypeWarning, "TooManyRows", "Store", "Errors are answered but not stored: %s. Delete ToolHealths that nobody needs, or raise the limit", why)
 	}
 	return fmt.Errorf("%w: %s", ErrFull, why)
 }

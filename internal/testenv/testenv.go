@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -103,8 +104,8 @@ func (e *Env) User(name string) (*rest.Config, error) {
 	return config, nil
 }
 
-// KubeConfig writes a kubeconfig for an ordinary user to a file.
-func (e *Env) KubeConfig(name, file string) error {
+// KubeConfig writes a kubeconfig for an ordinary user, who works in a namespace, to a file.
+func (e *Env) KubeConfig(name, namespace, file string) error {
 	user, err := e.environment.AddUser(envtest.User{Name: name, Groups: []string{"system:authenticated"}}, nil)
 	if err != nil {
 		return fmt.Errorf("add user %s: %w", name, err)
@@ -113,7 +114,14 @@ func (e *Env) KubeConfig(name, file string) error {
 	if err != nil {
 		return fmt.Errorf("kubeconfig of %s: %w", name, err)
 	}
-	return os.WriteFile(file, data, 0o600)
+	config, err := clientcmd.Load(data)
+	if err != nil {
+		return fmt.Errorf("kubeconfig of %s: %w", name, err)
+	}
+	for _, c := range config.Contexts {
+		c.Namespace = namespace
+	}
+	return clientcmd.WriteToFile(*config, file)
 }
 
 // Namespace creates a namespace, in the given tenant if one is named.

@@ -322,7 +322,7 @@ func kubectl(t *testing.T) {
 	p.user("alice")
 	home := t.TempDir()
 	config := filepath.Join(home, "kubeconfig")
-	must(t, env.KubeConfig("alice", config))
+	must(t, env.KubeConfig("alice", "default", config))
 	create := func(tool string, status int) (string, bool) {
 		command := exec.CommandContext(t.Context(), filepath.Join(env.Assets, "kubectl"), "--kubeconfig", config, "-n", p.namespace, "create", "-f", "-")
 		command.Env = []string{"HOME=" + home}
