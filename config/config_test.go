@@ -297,8 +297,9 @@ func TestPortsPathsAndCertificateMeet(t *testing.T) {
 	}
 	checkWebhook(t, service, webhook.PreparePath,
 		typed[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration agrajag").Webhooks[0].ClientConfig)
-	checkWebhook(t, service, webhook.AnswerPath,
-		typed[admissionv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration agrajag").Webhooks[0].ClientConfig)
+	validating := typed[admissionv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration agrajag").Webhooks
+	checkWebhook(t, service, webhook.AnswerPath, validating[0].ClientConfig)
+	checkWebhook(t, service, webhook.JudgePath, validating[1].ClientConfig)
 }
 
 func checkWebhook(t *testing.T, service *corev1.Service, path string, c admissionv1.WebhookClientConfig) {

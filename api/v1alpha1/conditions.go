@@ -91,6 +91,19 @@ const (
 	ReasonWrongName = "WrongName"
 )
 
+// ConditionReachable of an ErrorPatternSet is True when every entry in force can be reached, False when an earlier one
+// matches whatever an entry matches; the message says which and what stands before it. Entries are compared pair by
+// pair.
+const ConditionReachable = "Reachable"
+
+// Reasons of Reachable.
+const (
+	// ReasonReachable goes with Reachable=True.
+	ReasonReachable = "Reachable"
+	// ReasonShadowed goes with Reachable=False.
+	ReasonShadowed = "Shadowed"
+)
+
 // Conditions of a DiagnosisJob. Reconciling and Stalled are those that generic status readers know.
 const (
 	// ConditionComplete of a DiagnosisJob is True once it is closed, whatever the outcome.

@@ -224,12 +224,12 @@ func TestSampleRulesDecideWhatTheySay(t *testing.T) {
 		wantClass      v1alpha1.Classification
 		wantWaitAtMost time.Duration
 	}{
-		"an auth error in the body of a success": {v1alpha1.ToolError{HTTPStatus: status(200), Body: `{"error":"invalid_grant"}`},
+		"an auth error in the body of a success": {v1alpha1.ToolError{HTTPStatus: status(200), Body: `{"shop":{"fault":"SESSION_OVER"}}`},
 			"shop-auth-error-in-body", v1alpha1.UserSpecificTechnical, 15 * time.Minute},
 		"a closed account, before the bundled 401": {v1alpha1.ToolError{HTTPStatus: status(401), Body: `{"code":"ACCOUNT_CLOSED"}`},
 			"shop-401-account-closed", v1alpha1.UserPermission, 24 * time.Hour},
-		"maintenance with a stated wait": {v1alpha1.ToolError{HTTPStatus: status(503), Body: "Scheduled maintenance",
-			Headers: map[string]v1alpha1.HeaderValue{"Retry-After": "90"}}, "shop-maintenance", v1alpha1.Intermittent, 90 * time.Second},
+		"stocktaking with a stated wait": {v1alpha1.ToolError{HTTPStatus: status(503), Body: "Closed for stocktaking",
+			Headers: map[string]v1alpha1.HeaderValue{"Retry-After": "90"}}, "shop-stocktaking", v1alpha1.Intermittent, 90 * time.Second},
 		"another 503":            {v1alpha1.ToolError{HTTPStatus: status(503)}, "http-5xx", v1alpha1.Unclear, -1},
 		"a replaced rule":        {v1alpha1.ToolError{HTTPStatus: status(404)}, "http-404-endpoint", v1alpha1.UserInput, 30 * time.Second},
 		"a code of the backend":  {v1alpha1.ToolError{ErrorCode: "E_BACKEND"}, "shop-backend-code", v1alpha1.Unclear, -1},
@@ -237,7 +237,7 @@ func TestSampleRulesDecideWhatTheySay(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := rules.Classify("orders", tc.error, now)
+			got := rules.Classify(classify.Call{Tool: "orders"}, tc.error, now)
 			if got.RuleID != string(tc.wantRule) || got.Class != tc.wantClass {
 				t.Errorf("rule %s says %s, want rule %s to say %s", got.RuleID, got.Class, tc.wantRule, tc.wantClass)
 			}

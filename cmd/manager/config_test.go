@@ -114,7 +114,6 @@ func TestOfTwoToolsWithOneNameTheOldestCounts(t *testing.T) {
 }
 
 func TestAProjectsRulesBeatItsTenantsAndOneBadEntryStopsNoOther(t *testing.T) {
-	startManager(t, testOptions())
 	tenant, p := newProject(t), project{t: t, namespace: "project-of-a-tenant"}
 	p.must(env.Namespace(t.Context(), p.namespace, tenant.namespace))
 	alice := p.user("alice")
@@ -128,6 +127,7 @@ func TestAProjectsRulesBeatItsTenantsAndOneBadEntryStopsNoOther(t *testing.T) {
 	}
 	set(tenant, "tenant", pattern("tenants-own", "E1", v1alpha1.UserInput), pattern("shared", "E2", v1alpha1.UserInput))
 	own := set(p, "own", pattern("shared", "E2", v1alpha1.UserPermission), pattern("shared", "E3", v1alpha1.UserInput))
+	startManager(t, testOptions()) // Only now: it would have refused the duplicate.
 	accepted := p.judged(own, func() []metav1.Condition { return own.Status.Conditions }, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidEntries)
 	if !strings.Contains(accepted.Message, "spec.patterns[1]") || own.Status.Entries == nil || *own.Status.Entries != 1 {
 		t.Errorf("the duplicate entry is told as %q, %v in force", accepted.Message, own.Status.Entries)
@@ -140,6 +140,35 @@ func TestAProjectsRulesBeatItsTenantsAndOneBadEntryStopsNoOther(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+// TestASetSaysWhichOfItsEntriesAreNeverReached: also where what stands before them is changed elsewhere.
+func TestASetSaysWhichOfItsEntriesAreNeverReached(t *testing.T) {
+	startManager(t, testOptions())
+	tenant, p := newProject(t), project{t: t, namespace: "project-with-shadows"}
+	p.must(env.Namespace(t.Context(), p.namespace, tenant.namespace))
+	pattern := func(id, body string) v1alpha1.ErrorPattern {
+		return v1alpha1.ErrorPattern{ID: v1alpha1.PatternID(id), Match: v1alpha1.ErrorMatch{BodyContains: []v1alpha1.Substring{v1alpha1.Substring(body)}},
+			Signature: v1alpha1.ErrorSignature(id), Classification: v1alpha1.UserInput}
+	}
+	own := &v1alpha1.ErrorPatternSet{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "own"},
+		Spec: v1alpha1.ErrorPatternSetSpec{Patterns: []v1alpha1.ErrorPattern{pattern("gadget", "gadget E17"), pattern("widget", "widget E18")}}}
+	p.must(env.Admin.Create(t.Context(), own))
+	conditions := func() []metav1.Condition { return own.Status.Conditions }
+	p.judged(own, conditions, v1alpha1.ConditionReachable, v1alpha1.ReasonReachable)
+
+	wide := &v1alpha1.ErrorPatternSet{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.namespace, Name: "wide"},
+		Spec: v1alpha1.ErrorPatternSetSpec{Patterns: []v1alpha1.ErrorPattern{pattern("all-widgets", "WIDGET")}}}
+	p.must(env.Admin.Create(t.Context(), wide))
+	shadowed := p.judged(own, conditions, v1alpha1.ConditionReachable, v1alpha1.ReasonShadowed)
+	want := fmt.Sprintf(`spec.patterns[1] ("widget"): is never reached: "all-widgets" (%s/wide spec.patterns[0]) stands before it and matches all that it matches`, tenant.namespace)
+	if shadowed.Message != want {
+		t.Errorf("told: %s\nwant: %s", shadowed.Message, want)
+	}
+	p.judged(own, conditions, v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted) // It is in force all the same.
+
+	p.must(env.Admin.Delete(t.Context(), wide))
+	p.judged(own, conditions, v1alpha1.ConditionReachable, v1alpha1.ReasonReachable)
 }
 
 func TestARecipeSaysWhatOfItIsInForce(t *testing.T) {
@@ -274,6 +303,7 @@ func TestSettingsThatCannotBeAreRefused(t *testing.T) {
 		{"a negative window", func(o *options) { o.freshnessWindow = -1 }, "--freshness-window"},
 		{"a model behind no address", func(o *options) { o.models, o.modelEndpoint = "m", "models" }, "--model-endpoint"},
 		{"jobs that go before they are of use", func(o *options) { o.jobTTL = time.Second }, "--job-ttl"},
+		{"a wait of more than a day", func(o *options) { o.maxWait = 25 * time.Hour }, "--max-wait must be from 1m to 24h"},
 		{"no namespace", func(o *options) { o.namespace = "" }, "--namespace"},
 		{"no rows", func(o *options) { o.maxRows = 0 }, "--max-rows"},
 	} {

@@ -58,7 +58,7 @@ func testOptions() options {
 		namespace: testenv.OperatorNamespace, metricsAddress: "0", healthAddress: "0",
 		webhookHost: host, webhookPort: port, webhookCertDir: certDir,
 		probeAllow: "127.0.0.0/8", freshnessWindow: 5 * time.Minute, diagnosisWorkers: 4, jobTTL: time.Hour,
-		maxRows: 5000, maxUnknownRows: 100,
+		maxWait: 24 * time.Hour, maxRows: 5000, maxUnknownRows: 100,
 	}
 }
 

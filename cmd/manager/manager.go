@@ -28,6 +28,7 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/diagnose"
 	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/probe"
+	"github.com/agrajag-dev/agrajag/internal/registry"
 	"github.com/agrajag-dev/agrajag/internal/webhook"
 )
 
@@ -78,8 +79,12 @@ func newManager(config *rest.Config, o options) (manager.Manager, error) {
 // newChecker builds what answers reports, on every replica.
 func newChecker(mgr manager.Manager, o options) (*checker.Checker, error) {
 	ctx := context.Background()
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.DiagnosisJob{}, checker.JobToolIndex, checker.IndexJobTool); err != nil {
-		return nil, fmt.Errorf("index jobs: %w", err)
+	index := mgr.GetFieldIndexer()
+	if err := errors.Join(
+		index.IndexField(ctx, &v1alpha1.DiagnosisJob{}, checker.JobToolIndex, checker.IndexJobTool),
+		index.IndexField(ctx, &v1alpha1.Tool{}, registry.CalledAsIndex, registry.IndexCalledAs),
+	); err != nil {
+		return nil, fmt.Errorf("index jobs and Tools: %w", err)
 	}
 	cascade := checker.NewCascade(mgr.GetClient())
 	if err := cascade.Watch(ctx, mgr.GetCache()); err != nil {
@@ -87,11 +92,11 @@ func newChecker(mgr manager.Manager, o options) (*checker.Checker, error) {
 	}
 	store := health.NewStore(health.StoreOptions{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{},
-		Recorder: mgr.GetEventRecorder(component), MaxRows: o.maxRows, MaxUnknownToolRows: o.maxUnknownRows,
+		Recorder: mgr.GetEventRecorder(component), MaxRows: o.maxRows, MaxUnknownToolRows: o.maxUnknownRows, MaxWait: o.maxWait,
 	})
 	return &checker.Checker{
 		Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Cascade: cascade, Store: store, Clock: clock.RealClock{},
-		OperatorNamespace: o.namespace, FreshnessWindow: o.freshnessWindow,
+		OperatorNamespace: o.namespace, FreshnessWindow: o.freshnessWindow, MaxWait: o.maxWait,
 	}, nil
 }
 
@@ -130,12 +135,13 @@ func addControllers(mgr manager.Manager, check *checker.Checker, o options) erro
 	)
 }
 
-// addWebhooks registers what answers reports. The server runs on every replica.
+// addWebhooks registers what answers reports and judges rules. The server runs on every replica.
 func addWebhooks(mgr manager.Manager, check *checker.Checker) {
 	decoder := admission.NewDecoder(mgr.GetScheme())
 	hooks := map[string]admission.Handler{
 		webhook.PreparePath: &webhook.Preparer{Checker: check, Decoder: decoder},
 		webhook.AnswerPath:  &webhook.Answerer{Checker: check, Client: mgr.GetClient(), Decoder: decoder},
+		webhook.JudgePath:   &webhook.Judge{Checker: check, Decoder: decoder},
 	}
 	for path, handler := range hooks {
 		var hook http.Handler = &admission.Webhook{Handler: handler, RecoverPanic: new(true)}

@@ -36,6 +36,7 @@ type options struct {
 	freshnessWindow  time.Duration
 	diagnosisWorkers int
 	jobTTL           time.Duration
+	maxWait          time.Duration
 	maxRows          int
 	maxUnknownRows   int
 }
@@ -58,6 +59,7 @@ func (o *options) bind(f *flag.FlagSet) {
 	f.DurationVar(&o.freshnessWindow, "freshness-window", checker.DefaultFreshnessWindow, "how long a verdict spares the same unclear error another diagnosis; 0: not at all")
 	f.IntVar(&o.diagnosisWorkers, "diagnosis-workers", 4, "how many diagnoses run at once")
 	f.DurationVar(&o.jobTTL, "job-ttl", time.Hour, "how long a closed DiagnosisJob is kept")
+	f.DurationVar(&o.maxWait, "max-wait", health.MaxWait, "longest cooldown and recovery estimate, whatever a rule, an answer or a diagnosis asks for; at most 24h")
 	f.IntVar(&o.maxRows, "max-rows", health.DefaultMaxRows, "how many ToolHealths a namespace may hold; further errors are answered but not stored")
 	f.IntVar(&o.maxUnknownRows, "max-unknown-tool-rows", health.DefaultMaxUnknownToolRows, "how many of them may be about tools without a Tool")
 }
@@ -76,6 +78,9 @@ func (o *options) validate() error {
 	}
 	if o.jobTTL < max(o.freshnessWindow, time.Minute) {
 		problems = append(problems, fmt.Errorf("--job-ttl must be at least a minute and the --freshness-window: closed jobs tell what was diagnosed lately, and %s is too soon to delete them", o.jobTTL))
+	}
+	if o.maxWait < time.Minute || o.maxWait > health.MaxWait {
+		problems = append(problems, fmt.Errorf("--max-wait must be from 1m to %s, not %s", health.MaxWait, o.maxWait))
 	}
 	if o.maxRows < 1 || o.maxUnknownRows < 1 {
 		problems = append(problems, errors.New("--max-rows and --max-unknown-tool-rows must be at least 1"))

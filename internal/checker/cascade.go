@@ -77,6 +77,17 @@ func (c *Cascade) Compiled(ctx context.Context, place tenancy.Place) (*classify.
 	return list.rules, list.problems, err
 }
 
+// CompiledWith is Compiled as it would be once a set is stored, in the place of the one of its name if there is one.
+// Nothing of it is kept.
+func (c *Cascade) CompiledWith(ctx context.Context, place tenancy.Place, set *v1alpha1.ErrorPatternSet) (*classify.Rules, []classify.Problem, error) {
+	layers, err := Layers(ctx, c.reader, place, set)
+	if err != nil {
+		return nil, nil, err
+	}
+	rules, problems := classify.Compile(layers...)
+	return rules, problems, nil
+}
+
 func (c *Cascade) get(ctx context.Context, place tenancy.Place) (compiled, error) {
 	c.mu.Lock()
 	list, ok := c.compiled[place]
@@ -85,7 +96,7 @@ func (c *Cascade) get(ctx context.Context, place tenancy.Place) (compiled, error
 	if ok {
 		return list, nil
 	}
-	layers, err := c.layers(ctx, place)
+	layers, err := Layers(ctx, c.reader, place, nil)
 	if err != nil {
 		return compiled{}, err
 	}
@@ -101,8 +112,9 @@ func (c *Cascade) get(ctx context.Context, place tenancy.Place) (compiled, error
 	return list, nil
 }
 
-// layers reads the sets of a place. One namespace is one layer, even where it stands for two.
-func (c *Cascade) layers(ctx context.Context, place tenancy.Place) ([]classify.Layer, error) {
+// Layers reads the levels of a place's cascade, from the bundled rules to the project's sets. A set that is given
+// takes the place of the one of its name, or is added. One namespace is one level, even where it stands for two.
+func Layers(ctx context.Context, reader client.Reader, place tenancy.Place, with *v1alpha1.ErrorPatternSet) ([]classify.Layer, error) {
 	layers := []classify.Layer{classify.Bundled()}
 	seen := map[string]bool{}
 	for _, level := range []struct{ name, namespace string }{
@@ -113,8 +125,12 @@ func (c *Cascade) layers(ctx context.Context, place tenancy.Place) ([]classify.L
 		}
 		seen[level.namespace] = true
 		var sets v1alpha1.ErrorPatternSetList
-		if err := c.reader.List(ctx, &sets, client.InNamespace(level.namespace)); err != nil {
+		if err := reader.List(ctx, &sets, client.InNamespace(level.namespace)); err != nil {
 			return nil, fmt.Errorf("list ErrorPatternSets of namespace %s: %w", level.namespace, err)
+		}
+		if with != nil && with.Namespace == level.namespace {
+			sets.Items = slices.DeleteFunc(sets.Items, func(s v1alpha1.ErrorPatternSet) bool { return s.Name == with.Name })
+			sets.Items = append(sets.Items, *with)
 		}
 		slices.SortFunc(sets.Items, func(a, b v1alpha1.ErrorPatternSet) int { return strings.Compare(a.Name, b.Name) })
 		layers = append(layers, classify.LayerOf(level.name, sets.Items))

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/classify"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
 )
 
@@ -138,8 +139,46 @@ func TestABrokenEntryCostsNoOther(t *testing.T) {
 		t.Errorf("problems: %v", problems)
 	}
 	for status, want := range map[int32]string{600: "fine", 601: "good"} {
-		if got := rules.Classify("search", v1alpha1.ToolError{HTTPStatus: &status}, t0); got.RuleID != want {
+		if got := rules.Classify(classify.Call{Tool: "search"}, v1alpha1.ToolError{HTTPStatus: &status}, t0); got.RuleID != want {
 			t.Errorf("%d is decided by %s, want %s", status, got.RuleID, want)
 		}
+	}
+}
+
+// TestASetIsTriedBesideTheOthers: in its own place, and without a trace.
+func TestASetIsTriedBesideTheOthers(t *testing.T) {
+	w := newWorld(t, set("shop", "b", "second"), set("acme", "b", "tenants"), set("agrajag-system", "b", "operators"))
+	want := []string{"operator agrajag-system/b operators", "tenant acme/b tenants", "project shop/b second"}
+	if diff := cmp.Diff(want, w.ownRules(place)); diff != "" {
+		t.Fatalf("before (-want +got):\n%s", diff)
+	}
+	for _, tc := range []struct {
+		name  string
+		tried *v1alpha1.ErrorPatternSet
+		want  []string
+	}{
+		{"a new one, in the order of names", set("shop", "a", "first"), []string{want[0], want[1], "project shop/a first", want[2]}},
+		{"in the place of the one of its name", set("shop", "b", "other"), []string{want[0], want[1], "project shop/b other"}},
+		{"one of the same name in another layer", set("acme", "b", "other"), []string{want[0], "tenant acme/b other", want[2]}},
+		{"one that concerns another place", set("solo", "b", "other"), want},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			rules, problems, err := w.Cascade.CompiledWith(t.Context(), place, tc.tried)
+			if err != nil || len(problems) > 0 {
+				t.Fatalf("problems %v, error %v", problems, err)
+			}
+			var got []string
+			for _, entry := range rules.Entries() {
+				if entry.Layer != "bundled" {
+					got = append(got, fmt.Sprintf("%s %s %s", entry.Layer, entry.Set, entry.Pattern.ID))
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("tried (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(want, w.ownRules(place)); diff != "" {
+				t.Errorf("afterwards (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

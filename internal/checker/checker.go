@@ -17,6 +17,7 @@ import (
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/classify"
 	"github.com/agrajag-dev/agrajag/internal/health"
+	"github.com/agrajag-dev/agrajag/internal/registry"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
 )
 
@@ -109,6 +110,8 @@ type Decision struct {
 	Scope v1alpha1.Scope
 	// Place is where the project's objects are kept.
 	Place tenancy.Place
+	// ToolKnown says whether a Tool describes the tool. Without one it is never probed.
+	ToolKnown bool
 }
 
 // Checker answers reports.
@@ -125,6 +128,8 @@ type Checker struct {
 	Clock clock.PassiveClock
 	// OperatorNamespace keeps what concerns everybody.
 	OperatorNamespace string
+	// MaxWait bounds what callers are told to wait, as the Store bounds what is written. Zero: health.MaxWait.
+	MaxWait time.Duration
 	// FreshnessWindow is how long a verdict spares the same error another diagnosis; zero: not at all.
 	FreshnessWindow time.Duration
 
@@ -138,21 +143,26 @@ func (c *Checker) Check(ctx context.Context, r Report, mode Mode) (Decision, err
 	if err != nil {
 		return Decision{}, err
 	}
-	verdict, err := c.classify(ctx, place, r)
+	tool, err := registry.Find(ctx, c.Cache, r.Project, r.Tool)
 	if err != nil {
 		return Decision{}, err
 	}
-	d := Decision{Verdict: verdict, Class: verdict.Class, Key: keyOf(place, r, verdict.Signature), Place: place}
+	call := classify.Call{Tool: r.Tool, EndpointHost: registry.EndpointHost(tool)}
+	verdict, err := c.classify(ctx, place, r, call)
+	if err != nil {
+		return Decision{}, err
+	}
+	d := Decision{Verdict: verdict, Class: verdict.Class, Key: keyOf(place, r, verdict.Signature), ToolKnown: tool != nil, Place: place}
 	if mode == ClassifyOnly {
 		d.Outcome = Classified
 		return d, nil
 	}
 	now := c.Clock.Now()
-	f := facts{now: now, report: r, window: c.FreshnessWindow}
+	f := facts{now: now, report: r, window: c.FreshnessWindow, maxWait: c.MaxWait}
 	if f.rows, err = c.Store.Caller(ctx, health.CallerKeys(place, r.Tool, r.User, r.Session)); err != nil {
 		return Decision{}, err
 	}
-	if f.jobs, err = c.jobs(ctx, place, r); err != nil {
+	if f.jobs, err = c.jobs(ctx, place, r, call); err != nil {
 		return Decision{}, err
 	}
 	decide(&d, f)
@@ -165,7 +175,7 @@ func (c *Checker) Check(ctx context.Context, r Report, mode Mode) (Decision, err
 }
 
 // classify asks the rules, unless the report asks to look again.
-func (c *Checker) classify(ctx context.Context, place tenancy.Place, r Report) (classify.Verdict, error) {
+func (c *Checker) classify(ctx context.Context, place tenancy.Place, r Report, call classify.Call) (classify.Verdict, error) {
 	if r.Trigger.IsRecheck() {
 		return classify.Verdict{RuleID: string(v1alpha1.SignatureRecheck), Signature: v1alpha1.SignatureRecheck, Class: v1alpha1.Unclear, Action: v1alpha1.HealthActionNone}, nil
 	}
@@ -173,7 +183,7 @@ func (c *Checker) classify(ctx context.Context, place tenancy.Place, r Report) (
 	if err != nil {
 		return classify.Verdict{}, err
 	}
-	return rules.Classify(r.Tool, r.Error, c.Clock.Now()), nil
+	return rules.Classify(call, r.Error, c.Clock.Now()), nil
 }
 
 // Place returns where a project's objects are kept.

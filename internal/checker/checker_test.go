@@ -22,6 +22,7 @@ import (
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/classify"
 	"github.com/agrajag-dev/agrajag/internal/health"
+	"github.com/agrajag-dev/agrajag/internal/registry"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
 )
 
@@ -57,6 +58,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.DiagnosisJob{}, &v1alpha1.ToolHealth{}).
 		WithIndex(&v1alpha1.DiagnosisJob{}, JobToolIndex, IndexJobTool).
+		WithIndex(&v1alpha1.Tool{}, registry.CalledAsIndex, registry.IndexCalledAs).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				wrote("create", o)
@@ -298,26 +300,76 @@ func TestSignaturesOfWaitingJobsAreRemembered(t *testing.T) {
 	*redacted.Spec.Error.HTTPStatus = 404
 	sneaky := redacted.DeepCopy()
 	sneaky.Generation = job.Generation
+	sneakier := job.DeepCopy()
+	sneakier.Generation = redacted.Generation
+	call := classify.Call{Tool: "search"}
+	moved := classify.Call{Tool: "search", EndpointHost: "search.example.com"}
 	var s signatures
 	for _, tc := range []struct {
 		name  string
 		job   *v1alpha1.DiagnosisJob
 		rules *classify.Rules
+		call  classify.Call
 		want  v1alpha1.ErrorSignature
 	}{
-		{"a first look asks the rules", job, rules, "http-5xx"},
-		{"a second does not, or this would be another", sneaky, rules, "http-5xx"},
-		{"other rules are asked", job, changed, "mine"},
-		{"a changed report is asked about", redacted, rules, "http-404"},
+		{"a first look asks the rules", job, rules, call, "http-5xx"},
+		{"a second does not, or this would be another", sneaky, rules, call, "http-5xx"},
+		{"other rules are asked", job, changed, call, "mine"},
+		{"a changed report is asked about", redacted, rules, call, "http-404"},
+		{"the rules are asked again where the tool is elsewhere, or this would be the former", sneakier, rules, moved, "http-5xx"},
 	} {
-		if got := s.of(tc.job, tc.rules); got != tc.want {
+		if got := s.of(tc.job, tc.rules, tc.call); got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
 		}
 	}
 	for i := range maxSignatures + 10 {
-		s.of(storedJob(fmt.Sprint(i)), rules)
+		s.of(storedJob(fmt.Sprint(i)), rules, call)
 	}
 	if got := len(s.known); got > maxSignatures {
 		t.Errorf("%d signatures are remembered", got)
+	}
+}
+
+// TestTheToolsEndpointSaysWhoseHostFailed: the same error is another one where the tool is elsewhere, for a report as
+// for the jobs that wait.
+func TestTheToolsEndpointSaysWhoseHostFailed(t *testing.T) {
+	rules := set("shop", "hosts", "own-host", "other-host")
+	rules.Spec.Patterns[0].Match.Host, rules.Spec.Patterns[0].Signature, rules.Spec.Patterns[0].Before = v1alpha1.HostEndpoint, "own-host", "http-429"
+	rules.Spec.Patterns[1].Match.Host, rules.Spec.Patterns[1].Signature, rules.Spec.Patterns[1].Before = v1alpha1.HostForeign, "other-host", "http-429"
+	for i := range rules.Spec.Patterns {
+		rules.Spec.Patterns[i].Classification, rules.Spec.Patterns[i].Match.HTTPStatus = v1alpha1.Unclear, nil
+	}
+	failed := func(r *Report) { r.Error.Host = "api.example.com" }
+	waits := storedJob("waits")
+	waits.Spec.Error.Host = "api.example.com"
+	tool := func(url v1alpha1.URL) *v1alpha1.Tool {
+		return &v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "search"}, Spec: v1alpha1.ToolSpec{
+			Endpoint: &v1alpha1.ToolEndpoint{HTTP: &v1alpha1.HTTPEndpoint{URL: url}},
+		}}
+	}
+	for _, tc := range []struct {
+		name      string
+		objects   []client.Object
+		want      v1alpha1.ErrorSignature
+		wantKnown bool
+	}{
+		{"a tool that nobody describes is wherever it failed", nil, "own-host", false},
+		{"the tool's own host", []client.Object{tool("https://api.example.com/search")}, "own-host", true},
+		{"a host that the caller named", []client.Object{tool("https://search.example.com")}, "other-host", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, append(tc.objects, rules.DeepCopy(), waits.DeepCopy())...)
+			d := w.check(DryRun, "r", 503, failed)
+			if d.Verdict.Signature != tc.want || d.ToolKnown != tc.wantKnown {
+				t.Errorf("signature %s, tool known %t; want %s, %t", d.Verdict.Signature, d.ToolKnown, tc.want, tc.wantKnown)
+			}
+			if d.Outcome != Coalesced || d.Job != "waits" {
+				t.Errorf("%s %s; want it to join the job that waits, whose error is the same", d.Outcome, d.Job)
+			}
+			others, err := w.OpenJobs(t.Context(), storedJob("later"))
+			if err != nil || len(others) != 1 || others[0].Key.Signature != tc.want {
+				t.Errorf("the open jobs: %+v, %v; want one of signature %s", others, err, tc.want)
+			}
+		})
 	}
 }

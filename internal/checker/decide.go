@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,6 +25,8 @@ type facts struct {
 	rows   []*v1alpha1.ToolHealth
 	jobs   []jobFact
 	window time.Duration
+	// maxWait bounds every wait; zero: health.MaxWait.
+	maxWait time.Duration
 }
 
 // jobFact is a job of the same tool, other than the one that carries the report.
@@ -35,6 +38,7 @@ type jobFact struct {
 // decide completes a decision that holds verdict and key. It is the decision tree of specification §4.1, a list
 // of questions of which the first that is answered decides.
 func decide(d *Decision, f facts) {
+	f.maxWait = cmp.Or(f.maxWait, health.MaxWait)
 	d.Rows = f.rows
 	d.Health = health.Effective(f.rows, f.now)
 	questions := []func(*Decision, facts) bool{coolingDown, classified, coalesced, alreadyDiagnosed}
@@ -198,6 +202,7 @@ func waitOf(d Decision, f facts) time.Duration {
 		}
 	}
 	verdictChange(d, f.report.ID)(status, f.now)
+	health.Bound(status, f.now, f.maxWait)
 	return max(until(status, d.Verdict.Signature).Sub(f.now), 0)
 }
 

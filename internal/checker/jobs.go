@@ -13,6 +13,7 @@ import (
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/classify"
+	"github.com/agrajag-dev/agrajag/internal/registry"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
 	"github.com/agrajag-dev/agrajag/internal/text"
 )
@@ -26,8 +27,8 @@ func IndexJobTool(object client.Object) []string {
 }
 
 // jobs returns the jobs of the report's tool, other than the report's own. They are shared with the cache and
-// must not be changed.
-func (c *Checker) jobs(ctx context.Context, place tenancy.Place, r Report) ([]jobFact, error) {
+// must not be changed. Call is the one that the report is about, and so the one that they are about.
+func (c *Checker) jobs(ctx context.Context, place tenancy.Place, r Report, call classify.Call) ([]jobFact, error) {
 	var list v1alpha1.DiagnosisJobList
 	if err := c.Cache.List(ctx, &list, client.InNamespace(r.Project), client.MatchingFields{JobToolIndex: r.Tool}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list jobs of tool %s: %w", r.Tool, err)
@@ -38,7 +39,7 @@ func (c *Checker) jobs(ctx context.Context, place tenancy.Place, r Report) ([]jo
 		if r.Job != nil && job.UID == r.Job.UID || !job.DeletionTimestamp.IsZero() {
 			continue
 		}
-		key, err := c.jobKey(ctx, place, job)
+		key, err := c.jobKey(ctx, place, job, call)
 		if err != nil {
 			return nil, err
 		}
@@ -48,7 +49,7 @@ func (c *Checker) jobs(ctx context.Context, place tenancy.Place, r Report) ([]jo
 }
 
 // jobKey returns the coalescing key of a job in a place.
-func (c *Checker) jobKey(ctx context.Context, place tenancy.Place, job *v1alpha1.DiagnosisJob) (tenancy.JobKey, error) {
+func (c *Checker) jobKey(ctx context.Context, place tenancy.Place, job *v1alpha1.DiagnosisJob, call classify.Call) (tenancy.JobKey, error) {
 	r := ReportOf(job)
 	if job.Status.ErrorSignature != "" {
 		return keyOf(place, r, job.Status.ErrorSignature), nil
@@ -60,7 +61,7 @@ func (c *Checker) jobKey(ctx context.Context, place tenancy.Place, job *v1alpha1
 	if err != nil {
 		return tenancy.JobKey{}, err
 	}
-	return keyOf(place, r, c.signatures.of(job, rules)), nil
+	return keyOf(place, r, c.signatures.of(job, rules, call)), nil
 }
 
 // maxSignatures bounds the jobs whose signature is remembered.
@@ -76,25 +77,25 @@ type signatures struct {
 type knownSignature struct {
 	generation int64
 	rules      *classify.Rules
+	call       classify.Call
 	signature  v1alpha1.ErrorSignature
 }
 
 // of returns the signature of a job's error by the rules.
-func (s *signatures) of(job *v1alpha1.DiagnosisJob, rules *classify.Rules) v1alpha1.ErrorSignature {
+func (s *signatures) of(job *v1alpha1.DiagnosisJob, rules *classify.Rules, call classify.Call) v1alpha1.ErrorSignature {
 	s.mu.Lock()
 	known, ok := s.known[job.UID]
 	s.mu.Unlock()
-	if ok && known.generation == job.Generation && known.rules == rules {
+	if ok && known.generation == job.Generation && known.rules == rules && known.call == call {
 		return known.signature
 	}
-	r := ReportOf(job)
-	signature := rules.Classify(r.Tool, r.Error, job.CreationTimestamp.Time).Signature // The time decides the wait alone.
+	signature := rules.Classify(call, ReportOf(job).Error, job.CreationTimestamp.Time).Signature // The time decides the wait alone.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known == nil || len(s.known) >= maxSignatures {
 		s.known = map[types.UID]knownSignature{}
 	}
-	s.known[job.UID] = knownSignature{generation: job.Generation, rules: rules, signature: signature}
+	s.known[job.UID] = knownSignature{generation: job.Generation, rules: rules, call: call, signature: signature}
 	return signature
 }
 
@@ -112,7 +113,11 @@ func (c *Checker) OpenJobs(ctx context.Context, job *v1alpha1.DiagnosisJob) ([]O
 	}
 	r := ReportOf(job)
 	r.Job = job
-	all, err := c.jobs(ctx, place, r)
+	tool, err := registry.Find(ctx, c.Cache, r.Project, r.Tool)
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.jobs(ctx, place, r, classify.Call{Tool: r.Tool, EndpointHost: registry.EndpointHost(tool)})
 	var open []OpenJob
 	for _, other := range all {
 		if isOpen(other.job) {

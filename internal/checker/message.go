@@ -18,7 +18,7 @@ func describe(d *Decision, f facts) {
 	d.Hint = hint(d)
 	switch d.Outcome {
 	case Classified:
-		d.Message = fmt.Sprintf("%s: %s (rule %s%s)", d.Class, advice(d.Class, tool, d.RetryAfter), d.Verdict.RuleID, standing(d.RetryAfter))
+		d.Message = fmt.Sprintf("%s: %s (rule %s%s%s)", d.Class, advice(d.Class, tool, d.RetryAfter), d.Verdict.RuleID, standing(d.RetryAfter), cut(d, f))
 	case CoolingDown:
 		d.Message = fmt.Sprintf("%s: %s (rule %s; %s cools down for another %s)", d.Class,
 			advice(d.Class, tool, d.RetryAfter), d.Verdict.RuleID, d.Verdict.Signature, wait(d.RetryAfter))
@@ -50,6 +50,18 @@ func standing(d time.Duration) string {
 		return ""
 	}
 	return "; the same answer for " + wait(d)
+}
+
+// cut says that a stated wait was cut to the longest one that is allowed.
+func cut(d *Decision, f facts) string {
+	switch {
+	case d.Verdict.Wait > f.maxWait:
+		return fmt.Sprintf("; a wait of %s was asked for, cut to the maximum of %s", wait(d.Verdict.Wait), wait(f.maxWait))
+	case d.Verdict.WaitNote != "":
+		return "; " + d.Verdict.WaitNote
+	default:
+		return ""
+	}
 }
 
 // coalescedMessage tells which job stands for the report.

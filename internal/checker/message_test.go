@@ -20,6 +20,11 @@ func describeCase(v classify.Verdict, f facts) Decision {
 	return d
 }
 
+func withNote(v classify.Verdict) classify.Verdict {
+	v.WaitNote = "the header retry-after asks for a year"
+	return v
+}
+
 func TestTheMessageSaysWhatItIsWhatToDoHowLongAndWhy(t *testing.T) {
 	status := int32(403)
 	said := report(func(r *Report) { r.Error = v1alpha1.ToolError{HTTPStatus: &status, Message: "forbidden"} })
@@ -44,6 +49,10 @@ func TestTheMessageSaysWhatItIsWhatToDoHowLongAndWhy(t *testing.T) {
 			want: "TECHNICALLY_BROKEN: search does not work for anybody: plan without it for 5m (rule connect-refused; the same answer for 5m)"},
 		{name: "too many requests", verdict: intermittent, facts: facts{now: t0, report: said},
 			want: "INTERMITTENT: search may work again soon: retry after 30s (rule http-429; the same answer for 30s)"},
+		{name: "a wait that the operator's maximum cuts", verdict: expired, facts: facts{now: t0, report: said, maxWait: time.Hour}, wantHint: "Renew your sign-in or token for this tool.",
+			want: "USER_SPECIFIC_TECHNICAL: search works, but not with this user's access: the user has to renew it; do not retry before (rule http-401-expired-token; the same answer for 1h; a wait of 24h was asked for, cut to the maximum of 1h)"},
+		{name: "a wait that the rules cut", verdict: withNote(intermittent), facts: facts{now: t0, report: said},
+			want: "INTERMITTENT: search may work again soon: retry after 30s (rule http-429; the same answer for 30s; the header retry-after asks for a year)"},
 		{name: "a rule that degrades without knowing why", verdict: marking, facts: facts{now: t0, report: said},
 			want: "UNCLEAR: search fails now and then for a reason that was not found: retry after 30s (rule http-5xx; the same answer for 30s)"},
 		{name: "a success", verdict: worked, facts: facts{now: t0, report: said}, want: "WORKING: search works: nothing is wrong with it (rule up-again)"},

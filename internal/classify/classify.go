@@ -5,9 +5,12 @@
 package classify
 
 import (
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/classify/fingerprint"
 )
 
 // fallbackID is the rule that catches what no other rule matches. New rules are placed before it.
@@ -46,6 +49,8 @@ type Problem struct {
 	Path string
 	// ID is the entry's id, as far as it has one. It is untrusted text, at most 120 bytes long.
 	ID string
+	// Line and Column say where in its file that is, counted from 1; 0 where that is not known.
+	Line, Column int
 	// Message says what is wrong and what to write instead. What it quotes is short and printable.
 	Message string
 }
@@ -59,10 +64,14 @@ func (p Problem) String() string {
 	if p.ID != "" {
 		where += " (" + quote(p.ID) + ")"
 	}
-	if where == "" {
-		return p.Message
+	message := p.Message
+	if p.Line > 0 {
+		message = fmt.Sprintf("line %d: %s", p.Line, message)
 	}
-	return where + ": " + p.Message
+	if where == "" {
+		return message
+	}
+	return where + ": " + message
 }
 
 // Verdict is what the rules say about one reported error.
@@ -78,6 +87,8 @@ type Verdict struct {
 	// Wait is the cooldown that the rule or the answer states: 0, where the class's default applies, or from
 	// one second to MaxWait.
 	Wait time.Duration
+	// WaitNote says what was asked for where Wait was cut to the longest one; empty otherwise.
+	WaitNote string
 	// Action says what is written into the tool's health at once; never empty.
 	Action v1alpha1.HealthAction
 }
@@ -85,8 +96,14 @@ type Verdict struct {
 // Rules is a compiled, ordered list of rules. It never changes and is safe for concurrent use. The nil and the
 // empty list leave every error unclassified.
 type Rules struct {
+	// gates and rules are of equal length.
+	gates   []gate
 	rules   []rule
+	asked   questions
 	entries []EffectiveEntry
+
+	shadowsOnce sync.Once
+	shadows     []Shadow
 }
 
 // unclassified is the verdict where not even a fallback rule matches: a level may replace `fallback` by
@@ -98,24 +115,89 @@ var unclassified = Verdict{
 	Action:    v1alpha1.HealthActionNone,
 }
 
+// Call says which tool was called and where it is.
+type Call struct {
+	// Tool is the name by which agents call the tool.
+	Tool string
+	// EndpointHost is the host of the tool's endpoint, with or without a port; empty where it is not known.
+	EndpointHost string
+}
+
 // Classify gives the verdict of the first rule that matches a reported error, and UNCLEAR where none does. It
-// depends on nothing but its arguments. The tool's name selects nothing among the specification's selectors.
-// Now is the time against which a wait until a date counts where the report states no time of its own.
-func (r *Rules) Classify(_ string, e v1alpha1.ToolError, now time.Time) Verdict {
+// depends on nothing but its arguments. Now is the time against which a wait until a date counts where the report
+// states no time of its own.
+func (r *Rules) Classify(call Call, e v1alpha1.ToolError, now time.Time) Verdict {
+	return r.classify(&call, &e, now)
+}
+
+// classify tries the gates alone until one opens, which is all that a rule about the status needs.
+func (r *Rules) classify(call *Call, e *v1alpha1.ToolError, now time.Time) Verdict {
 	if r == nil {
 		return unclassified
 	}
-	subject := subject{err: &e}
-	for i := range r.rules {
-		if rule := &r.rules[i]; rule.matches(&subject) {
-			verdict := rule.verdict
-			if rule.waitHeader != "" {
-				verdict.Wait = statedWait(&e, rule.waitHeader, now)
-			}
-			return verdict
+	var status int32
+	if e.HTTPStatus != nil {
+		status = *e.HTTPStatus
+	}
+	has := partsOf(e)
+	for i := range r.gates {
+		gate := &r.gates[i]
+		if !gate.opens(status, has) {
+			continue
+		}
+		if gate.more {
+			return r.classifyFrom(i, call, e, now)
+		}
+		return r.rules[i].verdictOn(e, now)
+	}
+	return unclassified
+}
+
+// classifyFrom goes on at a rule of which more is asked.
+func (r *Rules) classifyFrom(first int, call *Call, e *v1alpha1.ToolError, now time.Time) Verdict {
+	texts := textsPool.Get().(*textSearch)
+	defer textsPool.Put(texts)
+	texts.readMessage, texts.readBody = false, false
+	s := subject{asked: &r.asked, err: e, call: call, typeSet: &typeSet{}, texts: texts}
+	if e.HTTPStatus != nil {
+		s.status = *e.HTTPStatus
+	}
+	has := partsOf(e)
+	for i := first; i < len(r.gates); i++ {
+		gate := &r.gates[i]
+		if gate.opens(s.status, has) && (!gate.more || r.rules[i].matchesMore(&s)) {
+			return r.rules[i].verdictOn(e, now)
 		}
 	}
 	return unclassified
+}
+
+// verdictOn is the rule's verdict on a report that it matches.
+func (r *rule) verdictOn(e *v1alpha1.ToolError, now time.Time) Verdict {
+	if r.waitHeader != "" || r.fingerprint {
+		return r.reading(*e, now)
+	}
+	return r.verdict
+}
+
+// reading is the verdict of a rule whose wait the answer states, or whose signature tells failures apart. It takes
+// the report by value: reading keeps it, and no other verdict shall cost an allocation.
+//
+//go:noinline
+func (r *rule) reading(e v1alpha1.ToolError, now time.Time) Verdict {
+	verdict := r.verdict
+	if r.waitHeader != "" {
+		verdict.Wait, verdict.WaitNote = r.wait(&e, now, MaxWait)
+	}
+	if r.fingerprint {
+		said := e.Message
+		if said == "" {
+			said = e.Body
+		}
+		suffix := fingerprint.Of(e.ExceptionTypes, said)
+		verdict.Signature = v1alpha1.ErrorSignature(fingerprint.Append(string(verdict.Signature), suffix))
+	}
+	return verdict
 }
 
 // Entries lists the rules in force in the order in which they are tried. The caller may change the slice, not

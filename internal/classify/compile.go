@@ -16,7 +16,7 @@ func LayerOf(name string, sets []v1alpha1.ErrorPatternSet) Layer {
 			layer.Entries = append(layer.Entries, Entry{
 				Pattern: sets[i].Spec.Patterns[j],
 				Set:     set,
-				Path:    fmt.Sprintf("spec.patterns[%d]", j),
+				Path:    entryPath(j),
 			})
 		}
 	}
@@ -26,7 +26,8 @@ func LayerOf(name string, sets []v1alpha1.ErrorPatternSet) Layer {
 // Compile merges the levels of the cascade, from the bundled rules to the project's, into the list of rules in
 // force. An entry with the id of a deeper level replaces that entry whole and in its place; its `before` then
 // says nothing. A new one is placed before the entry that `before` names, by default before `fallback`; several
-// new ones keep their order. Of two entries with one id in a level the first counts.
+// new ones keep their order. Of two entries with one id in a level the first counts. A level has at most 1000
+// entries in force, whose selectors have at most 1 MiB; the first ones count.
 //
 // An entry that cannot be in force is skipped, alone, and reported. A `before` that leads to no entry is
 // reported too, but the entry is in force, before `fallback`.
@@ -39,10 +40,13 @@ func Compile(layers ...Layer) (*Rules, []Problem) {
 		entries = merged
 		problems = append(append(problems, bad...), lost...)
 	}
-	rules := &Rules{entries: entries, rules: make([]rule, len(entries))}
+	rules := &Rules{entries: entries, gates: make([]gate, len(entries)), rules: make([]rule, len(entries))}
+	rules.asked.code = rules.asked.places.add("/error/code")
 	for i := range entries {
-		rules.rules[i] = newRule(&entries[i].Pattern)
+		rules.rules[i] = rules.asked.newRule(&entries[i].Pattern)
+		rules.gates[i] = rules.rules[i].gate(&entries[i].Pattern.Match)
 	}
+	rules.asked.needles.compile()
 	return rules, problems
 }
 
@@ -51,6 +55,7 @@ func acceptable(layer Layer) ([]EffectiveEntry, []Problem) {
 	var valid []EffectiveEntry
 	var problems []Problem
 	first := map[v1alpha1.PatternID]Entry{}
+	size := 0
 	for _, entry := range layer.Entries {
 		if wrong := Validate(entry.Pattern); len(wrong) > 0 {
 			problems = append(problems, entry.problem(strings.Join(wrong, "; ")))
@@ -61,10 +66,43 @@ func acceptable(layer Layer) ([]EffectiveEntry, []Problem) {
 				", and the first counts; use an id of its own"))
 			continue
 		}
+		if len(valid) == maxEntries {
+			problems = append(problems, entry.problem(fmt.Sprintf(
+				"is one entry too many; at most %d are in force in one layer", maxEntries)))
+			continue
+		}
+		more := sizeOf(&entry.Pattern.Match)
+		if size+more > maxSize {
+			problems = append(problems, entry.problem(fmt.Sprintf(
+				"match: makes the layer's selectors larger than %d bytes; ask for less", maxSize)))
+			continue
+		}
+		size += more
 		first[entry.Pattern.ID] = entry
 		valid = append(valid, EffectiveEntry{Entry: entry, Layer: layer.Name})
 	}
 	return valid, problems
+}
+
+// sizeOf is how many bytes the texts of an entry's selectors have.
+func sizeOf(m *v1alpha1.ErrorMatch) int {
+	size := len(m.ErrorCode) + sizeOfAll(m.ToolName) + sizeOfAll(m.ExceptionType) + sizeOfAll(m.ErrorCodeIn) +
+		sizeOfAll(m.BodyContains) + sizeOfAll(m.BodyContainsAll) + sizeOfAll(m.MessageContains) + sizeOfAll(m.MessageContainsAll)
+	for _, h := range m.Header {
+		size += len(h.Name) + len(h.Equals) + len(h.Contains)
+	}
+	for _, f := range m.JSONField {
+		size += len(f.Pointer) + sizeOfAll(f.In)
+	}
+	return size
+}
+
+func sizeOfAll[T ~string](texts []T) int {
+	size := 0
+	for _, text := range texts {
+		size += len(text)
+	}
+	return size
 }
 
 func (e Entry) place() string {

@@ -95,10 +95,10 @@ func TestReplacingMergesNoFields(t *testing.T) {
 	higher := v1alpha1.ErrorPattern{ID: "http-403", Match: v1alpha1.ErrorMatch{ErrorCode: "sso"}, Signature: "sso", Classification: v1alpha1.Unclear}
 	rules := compiled(t, Bundled(), layer("tenant", higher))
 	want := Verdict{RuleID: "http-403", Signature: "sso", Class: v1alpha1.Unclear, Action: v1alpha1.HealthActionNone}
-	if diff := cmp.Diff(want, rules.Classify("tool", v1alpha1.ToolError{ErrorCode: "sso"}, testNow)); diff != "" {
+	if diff := cmp.Diff(want, rules.Classify(Call{Tool: "tool"}, v1alpha1.ToolError{ErrorCode: "sso"}, testNow)); diff != "" {
 		t.Errorf("verdict (-want +got):\n%s", diff)
 	}
-	if got := rules.Classify("tool", v1alpha1.ToolError{HTTPStatus: ptr[int32](403)}, testNow).RuleID; got != "fallback" {
+	if got := rules.Classify(Call{Tool: "tool"}, v1alpha1.ToolError{HTTPStatus: ptr[int32](403)}, testNow).RuleID; got != "fallback" {
 		t.Errorf("a plain 403 is still decided by %s", got)
 	}
 }
@@ -149,8 +149,7 @@ func TestEntriesSayWhereTheyCameFrom(t *testing.T) {
 	}
 }
 
-// TestPlacementIsQuick: entries that name one another in the worst order are no lever to keep the manager busy. Were
-// it quadratic, this would not end in time.
+// TestPlacementIsQuick: entries that name one another in the worst order are no lever to keep the manager busy.
 func TestPlacementIsQuick(t *testing.T) {
 	const n = 20_000
 	patterns := make([]v1alpha1.ErrorPattern, n)
@@ -160,15 +159,49 @@ func TestPlacementIsQuick(t *testing.T) {
 	shuffled := slices.Clone(patterns)
 	rand.New(rand.NewPCG(1, 2)).Shuffle(n, func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 	for tc, list := range map[string][]v1alpha1.ErrorPattern{"in order": patterns, "shuffled": shuffled} {
-		rules, problems := Compile(layer("p", list...))
-		if len(problems) != 1 || problems[0].ID != "e19999" {
-			t.Errorf("%s: problems %v, want one of the last entry", tc, problems)
+		level := make([]EffectiveEntry, n)
+		for i, p := range list {
+			level[i].Pattern = p
 		}
-		for i, e := range rules.Entries() {
+		merged, problems := merge(nil, level)
+		if len(problems) != 1 || problems[0].ID != "e19999" {
+			t.Errorf("%s: %d problems, want one of the last entry", tc, len(problems))
+		}
+		for i, e := range merged {
 			if want := patterns[i].ID; e.Pattern.ID != want {
 				t.Fatalf("%s: entry %d is %s, want %s", tc, i, e.Pattern.ID, want)
 			}
 		}
+	}
+}
+
+// TestALayerIsBounded: what is too much is left out and said, what stands before it stays in force.
+func TestALayerIsBounded(t *testing.T) {
+	many := make([]v1alpha1.ErrorPattern, 1003)
+	for i := range many {
+		many[i] = named(fmt.Sprintf("e%04d", i))
+	}
+	many[0].Signature = "?" // Counts for nothing.
+	rules, problems := Compile(layer("p", many...))
+	if got := len(rules.Entries()); got != 1000 {
+		t.Errorf("%d entries in force, want 1000", got)
+	}
+	want := `p/set spec.patterns[1001] ("e1001"): is one entry too many; at most 1000 are in force in one layer`
+	if len(problems) != 3 || problems[1].String() != want {
+		t.Errorf("%d problems, the second %q; want 3 and %q", len(problems), problems[min(1, len(problems)-1)], want)
+	}
+
+	large := make([]v1alpha1.ErrorPattern, 100)
+	for i := range large {
+		large[i] = pattern(fmt.Sprintf("e%04d", i), v1alpha1.ErrorMatch{BodyContains: slices.Repeat(subs(strings.Repeat("x", 255)), 64)})
+	}
+	large[99] = pattern("small", v1alpha1.ErrorMatch{BodyContains: subs("small enough")})
+	rules, problems = Compile(layer("p", large...))
+	if got := order(rules); !strings.HasSuffix(got, "p:e0063 p:small") {
+		t.Errorf("the last in force are …%s, want e0063 (64 × 64 × 255 bytes) and small", got[max(0, len(got)-40):])
+	}
+	if len(problems) != 35 || !strings.HasPrefix(problems[0].Message, "match: makes the layer's selectors larger than 1048576 bytes") {
+		t.Errorf("%d problems, the first %q", len(problems), problems[0].Message)
 	}
 }
 
@@ -178,7 +211,7 @@ func TestValidate(t *testing.T) {
 		ID: "a", Signature: "A.b_c-d9", Classification: v1alpha1.Unclear, Cooldown: "header:Retry-After",
 		HealthAction: v1alpha1.HealthActionMarkDegraded, Note: strings.Repeat("ä", 500), Before: "b",
 		Match: v1alpha1.ErrorMatch{HTTPStatus: ptr[int32](100), HTTPStatusRange: []int32{100, 999},
-			ExceptionType: texts("*net.OpError"), BodyContains: texts(long[:512]), ErrorCode: strings.Repeat("ä", 128)},
+			ExceptionType: texts("*net.OpError"), BodyContains: subs(long[:256]), ErrorCode: strings.Repeat("ä", 128)},
 	}
 	if got := Validate(valid); got != nil {
 		t.Errorf("a valid entry: %q", got)
@@ -210,9 +243,29 @@ func TestValidate(t *testing.T) {
 		{"no types", func(p *v1alpha1.ErrorPattern) { p.Match.ExceptionType = texts()[:0:0] }, ""},
 		{"an empty list of types", func(p *v1alpha1.ErrorPattern) { p.Match.ExceptionType = []v1alpha1.MatchText{} }, "match.exceptionType: is empty; leave it out if it is to select nothing"},
 		{"a type without a name", func(p *v1alpha1.ErrorPattern) { p.Match.ExceptionType = texts("a", "java.net.") }, `match.exceptionType[1]: "java.net." names no type; write for example java.net.ConnectException`},
-		{"an empty text", func(p *v1alpha1.ErrorPattern) { p.Match.BodyContains = texts("") }, "match.bodyContains[0]: is empty, which would match every error; write some text"},
-		{"a long text", func(p *v1alpha1.ErrorPattern) { p.Match.BodyContains = texts(long) }, "match.bodyContains[0]: has 257 characters, at most 256 are allowed"},
-		{"many texts", func(p *v1alpha1.ErrorPattern) { p.Match.BodyContains = make([]v1alpha1.MatchText, 65) }, "match.bodyContains: has 65 elements, at most 64 are allowed"},
+		{"an empty text", func(p *v1alpha1.ErrorPattern) { p.Match.BodyContains = subs("abc") }, "match.bodyContains[0]: has 3 bytes, at least 4 are needed to mean something"},
+		{"a long text", func(p *v1alpha1.ErrorPattern) { p.Match.BodyContains = subs(long) }, "match.bodyContains[0]: has 514 bytes, at most 256 are allowed"},
+		{"many texts", func(p *v1alpha1.ErrorPattern) { p.Match.BodyContains = make([]v1alpha1.Substring, 65) }, "match.bodyContains: has 65 elements, at most 64 are allowed"},
+		{"an empty list of tools", func(p *v1alpha1.ErrorPattern) { p.Match.ToolName = []v1alpha1.MatchToolName{} }, "match.toolName: is empty; leave it out if it is to select nothing"},
+		{"a tool without a name", func(p *v1alpha1.ErrorPattern) { p.Match.ToolName = []v1alpha1.MatchToolName{""} }, "match.toolName[0]: is empty; write some text"},
+		{"a listed status that is none", func(p *v1alpha1.ErrorPattern) { p.Match.HTTPStatusIn = []int32{200, 1000} }, "match.httpStatusIn[1]: 1000 is no HTTP status; use 100 to 999"},
+		{"another host", func(p *v1alpha1.ErrorPattern) { p.Match.Host = "own" }, `match.host: "own" is not known; use one of endpoint, foreign, unknown`},
+		{"an empty listed code", func(p *v1alpha1.ErrorPattern) { p.Match.ErrorCodeIn = []string{""} }, "match.errorCodeIn[0]: is empty; write some text"},
+		{"four bytes that are one character", func(p *v1alpha1.ErrorPattern) { p.Match.MessageContainsAll = subs("😀") }, ""},
+		{"three bytes that are one character", func(p *v1alpha1.ErrorPattern) { p.Match.MessageContains = subs("€") }, "match.messageContains[0]: has 3 bytes, at least 4 are needed to mean something"},
+		{"a header with two conditions", func(p *v1alpha1.ErrorPattern) {
+			p.Match.Header = []v1alpha1.HeaderMatch{{Name: "a", Equals: "b", Present: ptr(false)}}
+		}, "match.header[0]: has 2 of equals, contains and present; write exactly one"},
+		{"a header without a name", func(p *v1alpha1.ErrorPattern) { p.Match.Header = []v1alpha1.HeaderMatch{{Equals: "b"}} }, `match.header[0].name: "" is no header name; write for example retry-after`},
+		{"a long header", func(p *v1alpha1.ErrorPattern) { p.Match.Header = []v1alpha1.HeaderMatch{{Name: "a", Equals: long}} }, "match.header[0]: asks for 257 characters, at most 256 are allowed"},
+		{"many headers", func(p *v1alpha1.ErrorPattern) { p.Match.Header = make([]v1alpha1.HeaderMatch, 17) }, "match.header: has 17 elements, at most 16 are allowed"},
+		{"a pointer without a slash", func(p *v1alpha1.ErrorPattern) {
+			p.Match.JSONField = []v1alpha1.JSONFieldMatch{{Pointer: "error.code", In: []string{"a"}}}
+		}, `match.jsonField[0].pointer: "error.code" is no RFC 6901 pointer; write for example /error/code`},
+		{"a pointer with a bad escape", func(p *v1alpha1.ErrorPattern) {
+			p.Match.JSONField = []v1alpha1.JSONFieldMatch{{Pointer: "/a~2", In: []string{"a"}}}
+		}, `match.jsonField[0].pointer: "/a~2" is no RFC 6901 pointer; write for example /error/code`},
+		{"a field without values", func(p *v1alpha1.ErrorPattern) { p.Match.JSONField = []v1alpha1.JSONFieldMatch{{Pointer: "/a"}} }, "match.jsonField[0].in: is required; list the values of which one must stand there"},
 		{"a long code", func(p *v1alpha1.ErrorPattern) { p.Match.ErrorCode += "a" }, "match.errorCode: has 129 characters, at most 128 are allowed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -231,7 +284,7 @@ func TestMessagesStayShortAndPrintable(t *testing.T) {
 	p := v1alpha1.ErrorPattern{
 		ID: v1alpha1.PatternID(hostile), Signature: v1alpha1.ErrorSignature(hostile[:100]), Before: v1alpha1.PatternID(hostile),
 		Classification: v1alpha1.Classification(hostile), HealthAction: v1alpha1.HealthAction(hostile), Cooldown: "header:" + hostile, Note: hostile,
-		Match: v1alpha1.ErrorMatch{ErrorCode: hostile, ExceptionType: texts(hostile + "."), BodyContains: texts(hostile)},
+		Match: v1alpha1.ErrorMatch{ErrorCode: hostile, ExceptionType: texts(hostile + "."), BodyContains: subs(hostile)},
 	}
 	_, problems := Compile(layer("p", p))
 	if len(problems) != 1 {

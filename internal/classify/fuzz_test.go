@@ -1,7 +1,10 @@
 package classify
 
 import (
+	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -75,6 +78,79 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("%d.%09d", d/time.Second, d%time.Second)
 }
 
+// FuzzJSON: what is read at a place is what the standard library reads there, and a text that it refuses is no JSON.
+func FuzzJSON(f *testing.F) {
+	for _, seed := range []string{
+		`{"error":{"code":"E1"}}`, `{"error":{"code":-32603.5e+1}}`, `[{"a":1}]`, `{"a":1,"a":{"b":2}}`, `{"a":{"b":2},"a":1}`, `{"a/b":{"~c":"\u00e4\n"}}`,
+		`"x`, `{"a":01}`, `{"a":tru}`, `{"a":1,}`, `{"\ud800":"\ud800"}`, "{\"a\":\"\x01\"}", "\xff", `{"a":"\x"}`, "data: {\"a\":1}\n\n", "[[[[[[[[[[",
+	} {
+		f.Add(seed)
+	}
+	pointers := []string{"/a", "/a/b", "/error/code", "/0/a", "/a~1b/~0c", "/"}
+	var p places
+	for _, pointer := range pointers {
+		p.add(pointer)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p.read(text)
+		found := make([]scalar, p.count)
+		ok := p.scan(text, found)
+		var doc any
+		decoder := json.NewDecoder(strings.NewReader(text))
+		decoder.UseNumber()
+		valid := json.Valid([]byte(text)) && decoder.Decode(&doc) == nil
+		if ok != valid {
+			if valid && strings.Count(text, "[")+strings.Count(text, "{") > maxJSONDepth {
+				return
+			}
+			t.Fatalf("scan(%q) = %v, json.Valid = %v", text, ok, valid)
+		}
+		if !ok || !utf8.ValidString(text) { // The standard library replaces what is not UTF-8; the scanner leaves it.
+			return
+		}
+		for i, pointer := range pointers {
+			if want := lookUp(doc, pointer); found[i] != want {
+				t.Fatalf("%q at %s: %+v, want %+v", text, pointer, found[i], want)
+			}
+		}
+	})
+}
+
+// lookUp is the plain way: the value at a pointer of a decoded document.
+func lookUp(doc any, pointer string) scalar {
+	for _, token := range strings.Split(pointer, "/")[1:] {
+		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+		switch v := doc.(type) {
+		case map[string]any:
+			member, ok := v[token]
+			if !ok {
+				return scalar{}
+			}
+			doc = member
+		case []any:
+			i, err := strconv.Atoi(token)
+			if err != nil || i >= len(v) {
+				return scalar{}
+			}
+			doc = v[i]
+		default:
+			return scalar{}
+		}
+	}
+	switch v := doc.(type) {
+	case string:
+		return scalar{v, textual}
+	case json.Number:
+		return scalar{v.String(), numeric}
+	case bool:
+		return scalar{strconv.FormatBool(v), literal}
+	case nil:
+		return scalar{"null", literal}
+	default:
+		return scalar{}
+	}
+}
+
 // FuzzClassify: whatever the report, the bundled rules give a complete verdict, and the same one twice.
 func FuzzClassify(f *testing.F) {
 	rules, _ := Compile(Bundled())
@@ -93,21 +169,21 @@ func FuzzClassify(f *testing.F) {
 		if date != 0 {
 			e.Date = &metav1.Time{Time: time.Unix(date, 0)}
 		}
-		v := rules.Classify("tool", e, testNow)
+		v := rules.Classify(Call{Tool: "tool"}, e, testNow)
 		if v.RuleID == "" || v.Signature == "" || v.Class == "" || v.Action == "" {
 			t.Fatalf("incomplete verdict %+v", v)
 		}
 		if v.Wait != 0 && (v.Wait < time.Second || v.Wait > MaxWait) {
 			t.Fatalf("wait %v", v.Wait)
 		}
-		if again := rules.Classify("another", e, testNow); again != v {
+		if again := rules.Classify(Call{Tool: "another"}, e, testNow); again != v {
 			t.Fatalf("%+v, then %+v", v, again)
 		}
 	})
 }
 
 func BenchmarkClassify(b *testing.B) {
-	rules := compiled(b, Bundled())
+	bundled, specified := compiled(b, Bundled()), compiled(b, twelve())
 	body := make([]byte, 16<<10)
 	for i := range body {
 		body[i] = "Lorem ipsum "[i%12]
@@ -122,11 +198,13 @@ func BenchmarkClassify(b *testing.B) {
 		{"16KiB-body/401", v1alpha1.ToolError{HTTPStatus: ptr[int32](401), Body: string(body)}},
 		{"16KiB-body/fallback", v1alpha1.ToolError{HTTPStatus: ptr[int32](200), ExceptionTypes: texts("TypeError"), Body: string(body)}},
 	} {
-		b.Run(bc.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				rules.Classify("tool", bc.report, testNow)
-			}
-		})
+		for name, rules := range map[string]*Rules{"bundled": bundled, "twelve": specified} {
+			b.Run(bc.name+"/"+name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					rules.Classify(Call{Tool: "tool"}, bc.report, testNow)
+				}
+			})
+		}
 	}
 }

@@ -1,28 +1,108 @@
 package classify
 
 import (
+	"math"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 )
 
-// rule is an entry made ready for matching.
-type rule struct {
-	// verdict is what the rule answers; its Wait is set from waitHeader where that is not empty.
-	verdict    Verdict
-	waitHeader string
-
-	// hasStatus says whether the status must lie between statusMin and statusMax, both included.
-	hasStatus            bool
+// gate is what of a rule is tried first: all gates stand side by side, and most rules end there.
+type gate struct {
+	// statusMin and statusMax are the first and the last status that match. A report without one has status 0.
 	statusMin, statusMax int32
-	types                []typeName
-	// needles are in lower case.
-	needles   []string
-	errorCode string
+	// needs are the parts that a report must have for the rule to match.
+	needs part
+	// more says whether anything but the gate is asked for.
+	more bool
+}
+
+// part is a set of parts of a report.
+type part uint8
+
+const (
+	partTypes part = 1 << iota
+	partHeaders
+	partBody
+	partMessage
+	// partText is a body or a message.
+	partText
+	// partCode is a stated code, or a body, in which one may stand.
+	partCode
+)
+
+// partsOf are the parts that a report has.
+func partsOf(e *v1alpha1.ToolError) (has part) {
+	if len(e.ExceptionTypes) > 0 {
+		has |= partTypes
+	}
+	if len(e.Headers) > 0 {
+		has |= partHeaders
+	}
+	if e.Body != "" {
+		has |= partBody | partText | partCode
+	}
+	if e.Message != "" {
+		has |= partMessage | partText
+	}
+	if e.ErrorCode != "" {
+		has |= partCode
+	}
+	return has
+}
+
+// opens reports whether a report may match.
+func (g *gate) opens(status int32, has part) bool {
+	return g.statusMin <= status && status <= g.statusMax && g.needs&^has == 0
+}
+
+// rule is an entry made ready for matching. What is asked of an error stands in the order in which it is tried:
+// what costs least comes first.
+type rule struct {
+	statusIn []int32
+	host     v1alpha1.HostMatch
+	tools    []string
+	types    []int32
+	headers  []headerRule
+	codes    []string
+	fields   []fieldRule
+
+	messageAny, messageAll []int32
+	bodyAny, bodyAll       []int32
+
+	// verdict is what the rule answers; its Wait is set from waitHeader where that is not empty, and its Signature
+	// gets a suffix from the error where fingerprint is set.
+	verdict     Verdict
+	waitHeader  string
+	fingerprint bool
+}
+
+// headerRule asks for a header. Without equals and contains only its presence counts.
+type headerRule struct {
+	name, equals, contains string
+	present                bool
+}
+
+// fieldRule asks for one of some values at a place of a JSON body.
+type fieldRule struct {
+	place int
+	in    []string
+}
+
+// questions are what rules ask for, each thing once for all of them.
+type questions struct {
+	needles needles
+	types   typeNames
+	places  places
+	// code is the place of the error code that a JSON body states.
+	code int
 }
 
 // newRule compiles an entry that Validate finds nothing wrong with.
-func newRule(p *v1alpha1.ErrorPattern) rule {
+func (a *questions) newRule(p *v1alpha1.ErrorPattern) rule {
+	m := &p.Match
 	r := rule{
 		verdict: Verdict{
 			RuleID:    string(p.ID),
@@ -31,125 +111,236 @@ func newRule(p *v1alpha1.ErrorPattern) rule {
 			Class:     p.Classification,
 			Action:    p.HealthAction,
 		},
-		errorCode: p.Match.ErrorCode,
+		host:       m.Host,
+		statusIn:   m.HTTPStatusIn,
+		codes:      m.ErrorCodeIn,
+		messageAny: a.addNeedles(m.MessageContains),
+		messageAll: a.addNeedles(m.MessageContainsAll),
+		bodyAny:    a.addNeedles(m.BodyContains),
+		bodyAll:    a.addNeedles(m.BodyContainsAll),
 	}
 	if r.verdict.Action == "" {
 		r.verdict.Action = v1alpha1.HealthActionNone
 	}
 	r.verdict.Wait, r.waitHeader, _ = parseCooldown(p.Cooldown)
-	r.setStatus(&p.Match)
-	for _, name := range p.Match.ExceptionType {
-		r.types = append(r.types, newTypeName(string(name)))
+	if r.waitHeader == "" {
+		r.verdict.Wait, r.verdict.WaitNote = r.wait(nil, time.Time{}, MaxWait)
 	}
-	for _, text := range p.Match.BodyContains {
-		r.needles = append(r.needles, strings.ToLower(string(text)))
+	r.fingerprint = p.Fingerprint
+	for _, name := range m.ToolName {
+		r.tools = append(r.tools, string(name))
 	}
+	for _, name := range m.ExceptionType {
+		r.types = append(r.types, a.types.add(string(name)))
+	}
+	for _, h := range m.Header {
+		r.headers = append(r.headers, headerRule{strings.ToLower(h.Name), h.Equals, h.Contains, h.Present == nil || *h.Present})
+	}
+	for _, f := range m.JSONField {
+		r.fields = append(r.fields, fieldRule{a.places.add(f.Pointer), f.In})
+	}
+	r.setCode(m)
 	return r
 }
 
-// setStatus makes one range of httpStatus and httpStatusRange, which both must hold where both are set. It may
+// gate gives the gate of the rule that newRule made of an entry.
+func (r *rule) gate(m *v1alpha1.ErrorMatch) gate {
+	var g gate
+	g.statusMin, g.statusMax = statusRange(m)
+	for _, n := range []struct {
+		asked bool
+		part  part
+	}{
+		{r.types != nil, partTypes},
+		{slices.ContainsFunc(r.headers, func(h headerRule) bool { return h.present }), partHeaders},
+		{r.codes != nil, partCode},
+		{r.fields != nil, partBody},
+		{r.messageAny != nil || r.messageAll != nil, partMessage},
+		{r.bodyAny != nil || r.bodyAll != nil, partText},
+	} {
+		if n.asked {
+			g.needs |= n.part
+		}
+	}
+	g.more = g.needs != 0 || r.host != "" || len(r.statusIn)+len(r.tools)+len(r.headers) > 0
+	return g
+}
+
+func (a *questions) addNeedles(texts []v1alpha1.Substring) []int32 {
+	var ids []int32
+	for _, text := range texts {
+		ids = append(ids, a.needles.add(string(text)))
+	}
+	return ids
+}
+
+// statusRange makes one range of httpStatus and httpStatusRange, which both must hold where both are set. It may
 // be an empty one, which no status matches.
-func (r *rule) setStatus(m *v1alpha1.ErrorMatch) {
-	r.statusMin, r.statusMax = minStatus, maxStatus
+func statusRange(m *v1alpha1.ErrorMatch) (first, last int32) {
+	if m.HTTPStatus == nil && len(m.HTTPStatusRange) != 2 && m.HTTPStatusIn == nil {
+		return math.MinInt32, math.MaxInt32
+	}
+	first, last = minStatus, maxStatus
 	if m.HTTPStatus != nil {
-		r.hasStatus = true
-		r.statusMin, r.statusMax = *m.HTTPStatus, *m.HTTPStatus
+		first, last = *m.HTTPStatus, *m.HTTPStatus
 	}
 	if len(m.HTTPStatusRange) == 2 {
-		r.hasStatus = true
-		r.statusMin = max(r.statusMin, m.HTTPStatusRange[0])
-		r.statusMax = min(r.statusMax, m.HTTPStatusRange[1])
+		first, last = max(first, m.HTTPStatusRange[0]), min(last, m.HTTPStatusRange[1])
+	}
+	if m.HTTPStatusIn != nil {
+		first, last = max(first, slices.Min(m.HTTPStatusIn)), min(last, slices.Max(m.HTTPStatusIn))
+	}
+	return first, last
+}
+
+// setCode makes one list of errorCode and errorCodeIn, which both must hold where both are set.
+func (r *rule) setCode(m *v1alpha1.ErrorMatch) {
+	switch {
+	case m.ErrorCode == "":
+	case m.ErrorCodeIn == nil || slices.Contains(m.ErrorCodeIn, m.ErrorCode):
+		r.codes = []string{m.ErrorCode}
+	default:
+		// No code is both; an empty one matches nothing.
+		r.codes = []string{""}
 	}
 }
 
-// matches reports whether every selector that is set holds. The text is read last: it costs most.
-func (r *rule) matches(s *subject) bool {
-	if r.hasStatus {
-		status := s.err.HTTPStatus
-		if status == nil || *status < r.statusMin || *status > r.statusMax {
+// matchesMore reports whether every selector holds that is set, the gate's apart.
+func (r *rule) matchesMore(s *subject) bool {
+	switch {
+	case r.statusIn != nil && !slices.Contains(r.statusIn, s.status):
+	case r.tools != nil && !slices.Contains(r.tools, s.call.Tool):
+	case r.types != nil && !s.types().hasAny(r.types):
+	case r.host != "" && !hostAgrees(r.host, s.host()):
+	case !r.matchesHeaders(s):
+	case r.codes != nil && !r.matchesCode(s):
+	case !r.matchesFields(s):
+	default:
+		return r.matchesTexts(s)
+	}
+	return false
+}
+
+func (r *rule) matchesHeaders(s *subject) bool {
+	for i := range r.headers {
+		h := &r.headers[i]
+		value, ok := header(s.err, h.name)
+		switch {
+		case ok != h.present:
+			return false
+		case h.equals != "" && value != h.equals:
+			return false
+		case !strings.Contains(value, h.contains):
 			return false
 		}
 	}
-	if r.errorCode != "" && r.errorCode != s.err.ErrorCode {
-		return false
-	}
-	if r.types != nil && !matchesType(r.types, s.err.ExceptionTypes) {
-		return false
-	}
-	return r.needles == nil || matchesText(r.needles, s.text())
+	return true
 }
 
-// subject is one reported error under classification.
+func (r *rule) matchesCode(s *subject) bool {
+	code := s.code()
+	return code != "" && slices.Contains(r.codes, code)
+}
+
+func (r *rule) matchesFields(s *subject) bool {
+	if r.fields == nil {
+		return true
+	}
+	values := s.json()
+	if values == nil {
+		return false
+	}
+	for _, f := range r.fields {
+		if v := values[f.place]; v.kind == absent || !slices.Contains(f.in, v.text) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *rule) matchesTexts(s *subject) bool {
+	if r.messageAny != nil || r.messageAll != nil {
+		if found := s.messageFound(); !found.hasAll(r.messageAll) || !found.hasAny(r.messageAny) {
+			return false
+		}
+	}
+	if r.bodyAny != nil || r.bodyAll != nil {
+		found := s.bodyFound()
+		return found.hasAll(r.bodyAll) && found.hasAny(r.bodyAny)
+	}
+	return true
+}
+
+// subject is one reported error under classification. What costs something is made when the first rule asks. It
+// holds pointers where the compiler would otherwise move the whole of it to the heap.
 type subject struct {
-	err     *v1alpha1.ToolError
-	lowered bool
-	lower   string
+	asked  *questions
+	err    *v1alpha1.ToolError
+	call   *Call
+	status int32
+
+	readTypes, readJSON bool
+
+	typeSet *typeSet
+	which   v1alpha1.HostMatch
+	values  []scalar
+	texts   *textSearch
 }
 
-// text is the body, or the message where there is no body, in lower case. It is made when the first rule asks.
-func (s *subject) text() string {
-	if !s.lowered {
-		text := s.err.Body
-		if text == "" {
-			text = s.err.Message
-		}
-		s.lower, s.lowered = strings.ToLower(text), true
+func (s *subject) types() *typeSet {
+	if !s.readTypes {
+		s.readTypes = true
+		s.asked.types.find(s.err.ExceptionTypes, s.typeSet)
 	}
-	return s.lower
+	return s.typeSet
 }
 
-func matchesText(needles []string, text string) bool {
-	for _, needle := range needles {
-		if strings.Contains(text, needle) {
-			return true
-		}
+func (s *subject) host() v1alpha1.HostMatch {
+	if s.which == "" {
+		s.which = whichHost(s.err.Host, s.call.EndpointHost)
 	}
-	return false
+	return s.which
 }
 
-// matchesType reports whether one of the names is one of the reported types.
-func matchesType(names []typeName, reported []v1alpha1.MatchText) bool {
-	for _, text := range reported {
-		got := newTypeName(string(text))
-		for _, want := range names {
-			if want.agrees(got) {
-				return true
-			}
-		}
+// code is the error code that the report states, or else the one in its body.
+func (s *subject) code() string {
+	if s.err.ErrorCode != "" || s.err.Body == "" {
+		return s.err.ErrorCode
 	}
-	return false
-}
-
-// typeName is the name of an error's type, as in java.net.ConnectException, *net.OpError or TypeError.
-type typeName struct {
-	full string
-	// last is what follows the last separator; all of full where there is none.
-	last string
-}
-
-func newTypeName(text string) typeName {
-	full := strings.TrimPrefix(text, "*")
-	return typeName{full: full, last: full[lastSeparator(full)+1:]}
-}
-
-// agrees reports whether two names may stand for one type: they are equal, or one is a bare name and the last
-// segment of the other. Two different qualified names never agree: com.acme.ConnectException is not
-// java.net.ConnectException.
-func (n typeName) agrees(other typeName) bool {
-	if n.last != other.last {
-		return false
+	values := s.json()
+	if values == nil || values[s.asked.code].kind != textual && values[s.asked.code].kind != numeric {
+		return ""
 	}
-	return len(n.full) == len(n.last) || len(other.full) == len(other.last) || n.full == other.full
+	return values[s.asked.code].text
 }
 
-// lastSeparator is the index of the last character that separates the segments of a type's name in some
-// language, or -1.
-func lastSeparator(name string) int {
-	for i := len(name) - 1; i >= 0; i-- {
-		switch name[i] {
-		case '.', '/', '$', ':', '\\':
-			return i
+// json are the values at the places of the body, or nil where it is no JSON.
+func (s *subject) json() []scalar {
+	if !s.readJSON {
+		s.readJSON = true
+		if s.err.Body != "" {
+			s.values = s.asked.places.read(s.err.Body)
 		}
 	}
-	return -1
+	return s.values
+}
+
+func (s *subject) messageFound() *found {
+	if !s.texts.readMessage {
+		s.texts.readMessage = true
+		s.asked.needles.find(s.err.Message, &s.texts.message)
+	}
+	return &s.texts.message
+}
+
+// bodyFound is what stands in the body, or in the message where there is no body.
+func (s *subject) bodyFound() *found {
+	if s.err.Body == "" {
+		return s.messageFound()
+	}
+	if !s.texts.readBody {
+		s.texts.readBody = true
+		s.asked.needles.find(s.err.Body, &s.texts.body)
+	}
+	return &s.texts.body
 }

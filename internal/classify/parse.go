@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -27,7 +28,7 @@ const (
 
 // Parse reads a rule file in the specification's error-patterns.yaml format, of at most 1 MiB and 1000 entries.
 // An entry with an unknown field, a value of the wrong kind or anything else that Validate objects to is left out
-// and reported, with the path of the field and its line in the message; the others are read. YAML anchors and
+// and reported, with the path of the field and where it stands; the others are read. YAML anchors and
 // aliases are refused. At most 100 problems are reported.
 func Parse(data []byte) (entries []Entry, problems []Problem) {
 	var p parser
@@ -45,25 +46,34 @@ func Parse(data []byte) (entries []Entry, problems []Problem) {
 	if root == nil {
 		return nil, p.problems
 	}
+	p.file(root)
+	return p.entries, p.problems
+}
+
+// file reads a rule file's only document.
+func (p *parser) file(root *yaml.Node) {
 	var patterns *yaml.Node
 	p.mapping(root, "", []field{{"patterns", func(_ string, n *yaml.Node) { patterns = n }}})
 	switch {
 	case patterns != nil:
-		p.patterns(patterns)
+		p.patterns("patterns", patterns)
 	case root.Kind == yaml.MappingNode:
 		p.add("patterns", root, "is required; list the rules there")
 	}
-	return p.entries, p.problems
 }
 
 // parser collects what is read from one file.
 type parser struct {
 	entries  []Entry
 	problems []Problem
+	// at is where each of the entries begins.
+	at []Position
 	// id is that of the entry that is being read.
 	id string
-	// faults counts the problems of the entry that is being read, shown or not.
-	faults int
+	// faults are the paths of the problems of the entry that is being read, shown or not.
+	faults []string
+	// forKubectl says that kubectl reads the file too, for which some words are no text (see isBool11).
+	forKubectl bool
 }
 
 // document is the root of the file's only document, or nil where there is none that can be read.
@@ -76,17 +86,31 @@ func (p *parser) document(data []byte) *yaml.Node {
 		return nil
 	}
 	if err != nil {
-		p.problems = append(p.problems, Problem{Message: printable(err.Error())})
+		p.problems = append(p.problems, notYAML(err))
 		return nil
 	}
 	switch err := decoder.Decode(&more); {
 	case errors.Is(err, io.EOF):
 	case err != nil:
-		p.problems = append(p.problems, Problem{Message: printable(err.Error())})
+		p.problems = append(p.problems, notYAML(err))
 	default:
 		p.add("", &more, "begins another document; a rule file has only one")
 	}
 	return doc.Content[0]
+}
+
+// notYAML is the problem of a file that the YAML library refuses; most of its messages begin with the line.
+func notYAML(err error) Problem {
+	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 0
+	if rest, ok := strings.CutPrefix(message, "line "); ok {
+		if number, what, ok := strings.Cut(rest, ": "); ok {
+			if n, err := strconv.Atoi(number); err == nil {
+				line, message = n, what
+			}
+		}
+	}
+	return Problem{Line: line, Message: "is no YAML: " + printable(message)}
 }
 
 // printable bounds a message that may quote the file.
@@ -105,26 +129,25 @@ func printable(message string) string {
 
 // add reports a problem at a node.
 func (p *parser) add(path string, n *yaml.Node, format string, args ...any) {
-	p.addAt(path, n.Line, fmt.Sprintf(format, args...))
+	p.addAt(path, n, fmt.Sprintf(format, args...))
 }
 
-func (p *parser) addAt(path string, line int, message string) {
-	p.faults++
+func (p *parser) addAt(path string, n *yaml.Node, message string) {
+	p.faults = append(p.faults, path)
 	switch {
 	case len(p.problems) < maxProblems-1:
-		message = fmt.Sprintf("line %d: %s", line, message)
-		p.problems = append(p.problems, Problem{Path: path, ID: clip(p.id), Message: message})
+		p.problems = append(p.problems, Problem{Path: path, ID: clip(p.id), Line: n.Line, Column: n.Column, Message: message})
 	case len(p.problems) == maxProblems-1:
 		p.problems = append(p.problems, Problem{Message: "there are more problems, which are not shown"})
 	}
 }
 
-func (p *parser) patterns(list *yaml.Node) {
-	if !p.isKind(list, "patterns", yaml.SequenceNode, "a list of rules") {
+func (p *parser) patterns(at string, list *yaml.Node) {
+	if !p.isKind(list, at, yaml.SequenceNode, "a list of rules") {
 		return
 	}
 	for i, n := range list.Content {
-		path := fmt.Sprintf("patterns[%d]", i)
+		path := fmt.Sprintf("%s[%d]", at, i)
 		if i == maxEntries {
 			p.id = ""
 			p.add(path, n, "is one entry too many; at most %d are allowed, the rest is left out", maxEntries)
@@ -136,8 +159,7 @@ func (p *parser) patterns(list *yaml.Node) {
 
 // entry reads one rule and keeps it if nothing is wrong with it.
 func (p *parser) entry(path string, n *yaml.Node) {
-	p.id, p.faults = idOf(n), 0
-	lines := map[string]int{}
+	p.id, p.faults = idOf(n), nil
 	var pattern v1alpha1.ErrorPattern
 	p.mapping(n, path, []field{
 		{"id", textInto(p, &pattern.ID)},
@@ -147,36 +169,86 @@ func (p *parser) entry(path string, n *yaml.Node) {
 		{"cooldown", textInto(p, &pattern.Cooldown)},
 		{"healthAction", textInto(p, &pattern.HealthAction)},
 		{"locked", func(path string, n *yaml.Node) { pattern.Locked = p.boolean(path, n) }},
+		{"fingerprint", func(path string, n *yaml.Node) { pattern.Fingerprint = p.boolean(path, n) }},
 		{"note", textInto(p, &pattern.Note)},
 		{"before", textInto(p, &pattern.Before)},
 	})
-	collectLines(n, "", lines)
-	if n.Kind == yaml.MappingNode && lines["match"] == 0 {
+	keys := map[string]*yaml.Node{}
+	collectKeys(n, "", keys)
+	if n.Kind == yaml.MappingNode && keys["match"] == nil {
 		p.add(path+".match", n, "is required; write {} to match every error")
 	}
-	if p.faults == 0 {
-		for _, message := range Validate(pattern) {
-			name, what, _ := strings.Cut(message, ": ")
-			p.addAt(path+"."+name, lineOf(lines, name, n.Line), what)
-		}
+	if n.Kind == yaml.MappingNode {
+		p.validate(path, n, pattern, keys)
 	}
-	if p.faults == 0 {
+	if len(p.faults) == 0 {
 		p.entries = append(p.entries, Entry{Pattern: pattern, Path: path})
+		p.at = append(p.at, Position{n.Line, n.Column})
+	}
+}
+
+// validate adds what Validate finds in an entry, except in fields that could not even be read.
+func (p *parser) validate(path string, n *yaml.Node, pattern v1alpha1.ErrorPattern, keys map[string]*yaml.Node) {
+	if len(p.faults) >= maxProblems {
+		return
+	}
+	unread := p.faults
+	for _, message := range Validate(pattern) {
+		name, what, _ := strings.Cut(message, ": ")
+		field, _, _ := strings.Cut(name, "[")
+		if !slices.ContainsFunc(unread, func(at string) bool { return strings.HasPrefix(at, path+"."+field) }) {
+			p.addAt(path+"."+name, keyOf(keys, name, n), what)
+		}
 	}
 }
 
 func (p *parser) match(path string, n *yaml.Node) (m v1alpha1.ErrorMatch) {
 	p.mapping(n, path, []field{
+		{"toolName", textsInto(p, &m.ToolName)},
 		{"httpStatus", func(path string, n *yaml.Node) {
 			status := p.integer(path, n)
 			m.HTTPStatus = &status
 		}},
 		{"httpStatusRange", func(path string, n *yaml.Node) { m.HTTPStatusRange = listOf(p, path, n, p.integer) }},
-		{"exceptionType", func(path string, n *yaml.Node) { m.ExceptionType = listOf(p, path, n, p.matchText) }},
-		{"bodyContains", func(path string, n *yaml.Node) { m.BodyContains = listOf(p, path, n, p.matchText) }},
+		{"httpStatusIn", func(path string, n *yaml.Node) { m.HTTPStatusIn = listOf(p, path, n, p.integer) }},
+		{"host", textInto(p, &m.Host)},
+		{"exceptionType", textsInto(p, &m.ExceptionType)},
 		{"errorCode", textInto(p, &m.ErrorCode)},
+		{"errorCodeIn", textsInto(p, &m.ErrorCodeIn)},
+		{"header", func(path string, n *yaml.Node) { m.Header = listOf(p, path, n, p.header) }},
+		{"jsonField", func(path string, n *yaml.Node) { m.JSONField = listOf(p, path, n, p.jsonField) }},
+		{"bodyContains", textsInto(p, &m.BodyContains)},
+		{"bodyContainsAll", textsInto(p, &m.BodyContainsAll)},
+		{"messageContains", textsInto(p, &m.MessageContains)},
+		{"messageContainsAll", textsInto(p, &m.MessageContainsAll)},
 	})
 	return m
+}
+
+func (p *parser) header(path string, n *yaml.Node) (h v1alpha1.HeaderMatch) {
+	p.mapping(n, path, []field{
+		{"name", textInto(p, &h.Name)},
+		{"equals", textInto(p, &h.Equals)},
+		{"contains", textInto(p, &h.Contains)},
+		{"present", func(path string, n *yaml.Node) {
+			present := p.boolean(path, n)
+			h.Present = &present
+		}},
+	})
+	return h
+}
+
+func (p *parser) jsonField(path string, n *yaml.Node) (f v1alpha1.JSONFieldMatch) {
+	p.mapping(n, path, []field{
+		{"pointer", textInto(p, &f.Pointer)},
+		{"in", func(path string, n *yaml.Node) {
+			f.In = listOf(p, path, n, func(path string, n *yaml.Node) string {
+				value, _ := p.anyText(path, n)
+				return value
+			})
+		}},
+	})
+	return f
 }
 
 // field is a field that a mapping may have, and how its value is read.
@@ -195,7 +267,7 @@ func (p *parser) mapping(n *yaml.Node, path string, fields []field) {
 		key, value := n.Content[i], n.Content[i+1]
 		known := lookup(fields, key)
 		if known == nil {
-			p.add(path, key, "has the unknown field %s; known are %s", quote(key.Value), names(fields))
+			p.add(path, key, "has the unknown field %s; %s", quote(key.Value), suggestion(key.Value, fields))
 			continue
 		}
 		at := strings.TrimPrefix(path+"."+known.name, ".")
@@ -215,14 +287,6 @@ func lookup(fields []field, key *yaml.Node) *field {
 		}
 	}
 	return nil
-}
-
-func names(fields []field) string {
-	all := make([]string, len(fields))
-	for i := range fields {
-		all[i] = fields[i].name
-	}
-	return strings.Join(all, ", ")
 }
 
 // isKind reports whether a node is of a kind and stands for itself.
@@ -247,20 +311,38 @@ func (p *parser) scalar(path string, n *yaml.Node, tag, want string) (string, bo
 		p.add(path, n, "must be %s, not %s", want, quote(n.Value))
 		return "", false
 	}
+	if p.forKubectl && tag == "!!str" && isBool11(n) {
+		p.add(path, n, "must be text, but kubectl takes %s for true or false; write %q", n.Value, n.Value)
+		return "", false
+	}
 	return n.Value, true
+}
+
+// isBool11 reports whether a scalar is text in YAML 1.2 and true or false in YAML 1.1, which kubectl reads.
+func isBool11(n *yaml.Node) bool {
+	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle | yaml.TaggedStyle
+	if n.Style&quoted != 0 {
+		return false
+	}
+	switch strings.ToLower(n.Value) {
+	case "y", "n", "yes", "no", "on", "off":
+		return true
+	}
+	return false
 }
 
 // text is a string that is not empty: a field that is set says something.
 func (p *parser) text(path string, n *yaml.Node) string {
-	s, ok := p.scalar(path, n, "!!str", `text, in "quotes" where it looks like something else`)
+	s, ok := p.anyText(path, n)
 	if ok && s == "" {
 		p.add(path, n, "is empty; write some text or leave it out")
 	}
 	return s
 }
 
-func (p *parser) matchText(path string, n *yaml.Node) v1alpha1.MatchText {
-	return v1alpha1.MatchText(p.text(path, n))
+// anyText is a string, which may be empty.
+func (p *parser) anyText(path string, n *yaml.Node) (string, bool) {
+	return p.scalar(path, n, "!!str", `text, in "quotes" where it looks like something else`)
 }
 
 func (p *parser) integer(path string, n *yaml.Node) int32 {
@@ -287,6 +369,13 @@ func textInto[T ~string](p *parser, into *T) func(path string, n *yaml.Node) {
 	return func(path string, n *yaml.Node) { *into = T(p.text(path, n)) }
 }
 
+// textsInto reads a list of texts into a field of whatever string type.
+func textsInto[T ~string](p *parser, into *[]T) func(path string, n *yaml.Node) {
+	return func(path string, n *yaml.Node) {
+		*into = listOf(p, path, n, func(path string, n *yaml.Node) T { return T(p.text(path, n)) })
+	}
+}
+
 // listOf reads a list. Of a list that is longer than any list may be, only as much is read as shows that.
 func listOf[T any](p *parser, path string, n *yaml.Node, read func(string, *yaml.Node) T) []T {
 	if !p.isKind(n, path, yaml.SequenceNode, "a list, as in [one, two]") {
@@ -309,22 +398,22 @@ func idOf(n *yaml.Node) string {
 	return ""
 }
 
-// collectLines notes the line of every field of an entry and of its match, by the names that Validate uses.
-func collectLines(n *yaml.Node, prefix string, lines map[string]int) {
+// collectKeys notes the key of every field of an entry and of its match, by the names that Validate uses.
+func collectKeys(n *yaml.Node, prefix string, keys map[string]*yaml.Node) {
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		name := prefix + n.Content[i].Value
-		lines[name] = n.Content[i].Line
+		keys[name] = n.Content[i]
 		if name == "match" {
-			collectLines(n.Content[i+1], "match.", lines)
+			collectKeys(n.Content[i+1], "match.", keys)
 		}
 	}
 }
 
-// lineOf is the line of a field, which may name an element of a list.
-func lineOf(lines map[string]int, name string, otherwise int) int {
+// keyOf is the key of a field, which may name an element of a list.
+func keyOf(keys map[string]*yaml.Node, name string, otherwise *yaml.Node) *yaml.Node {
 	name, _, _ = strings.Cut(name, "[")
-	if line, ok := lines[name]; ok {
-		return line
+	if key, ok := keys[name]; ok {
+		return key
 	}
 	return otherwise
 }

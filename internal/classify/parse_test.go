@@ -17,13 +17,26 @@ func TestParseReadsEveryField(t *testing.T) {
 patterns:
   - id: all
     match:
+      toolName: [search]
       httpStatus: 400
       httpStatusRange: [400, 499]
+      httpStatusIn: [400, 409]
+      host: foreign
       exceptionType: ["*net.OpError"]
       bodyContains:
         - 'Manual not found: '
-        - "404"
+        - "4040"
+      bodyContainsAll: [both, that]
+      messageContains: [some]
+      messageContainsAll: [many]
       errorCode: "-32603"
+      errorCodeIn: ["-32603", E1]
+      header:
+        - { name: Retry-After, present: false }
+        - { name: a, equals: b }
+        - { name: c, contains: d }
+      jsonField:
+        - { pointer: /error/code, in: ["", "404"] }
     signature: sig
     classification: INTERMITTENT
     cooldown: header:retry-after
@@ -39,8 +52,13 @@ patterns:
 		{Path: "patterns[0]", Pattern: v1alpha1.ErrorPattern{
 			ID: "all", Signature: "sig", Classification: v1alpha1.Intermittent, Cooldown: "header:retry-after",
 			HealthAction: v1alpha1.HealthActionMarkDegraded, Locked: true, Note: "Two\nlines.\n", Before: "http-403",
-			Match: v1alpha1.ErrorMatch{HTTPStatus: ptr[int32](400), HTTPStatusRange: []int32{400, 499}, ErrorCode: "-32603",
-				ExceptionType: texts("*net.OpError"), BodyContains: texts("Manual not found: ", "404")},
+			Match: v1alpha1.ErrorMatch{ToolName: []v1alpha1.MatchToolName{"search"}, HTTPStatus: ptr[int32](400),
+				HTTPStatusRange: []int32{400, 499}, HTTPStatusIn: []int32{400, 409}, Host: v1alpha1.HostForeign,
+				ExceptionType: texts("*net.OpError"), ErrorCode: "-32603", ErrorCodeIn: []string{"-32603", "E1"},
+				BodyContains: subs("Manual not found: ", "4040"), BodyContainsAll: subs("both", "that"),
+				MessageContains: subs("some"), MessageContainsAll: subs("many"),
+				Header:    []v1alpha1.HeaderMatch{{Name: "Retry-After", Present: ptr(false)}, {Name: "a", Equals: "b"}, {Name: "c", Contains: "d"}},
+				JSONField: []v1alpha1.JSONFieldMatch{{Pointer: "/error/code", In: []string{"", "404"}}}},
 		}},
 		{Path: "patterns[1]", Pattern: v1alpha1.ErrorPattern{ID: "least", Signature: "sig", Classification: v1alpha1.Unclear}},
 	}
@@ -55,16 +73,18 @@ patterns:
 // TestParseRefuses: each faulty entry is left out with the reason, the path and the line; its neighbours stay.
 func TestParseRefuses(t *testing.T) {
 	const (
-		text  = `must be text, in "quotes" where it looks like something else`
-		known = "known are id, match, signature, classification, cooldown, healthAction, locked, note, before"
+		text      = `must be text, in "quotes" where it looks like something else`
+		selectors = "toolName, httpStatus, httpStatusRange, httpStatusIn, host, exceptionType, errorCode, errorCodeIn, header, jsonField, " +
+			"bodyContains, bodyContainsAll, messageContains, messageContainsAll"
+		known = "known are id, match, signature, classification, cooldown, healthAction, locked, fingerprint, note, before"
 	)
 	for _, tc := range []struct {
 		name  string
 		entry string // on line 3, its fields from there
 		want  string
 	}{
-		{"an unknown field", "{id: x, match: {}, signature: s, classification: UNCLEAR, coolDown: PT5M}", `patterns[1] ("x"): line 3: has the unknown field "coolDown"; ` + known},
-		{"an unknown selector", "{id: x, match: {status: 400}, signature: s, classification: UNCLEAR}", `patterns[1].match ("x"): line 3: has the unknown field "status"; known are httpStatus, httpStatusRange, exceptionType, bodyContains, errorCode`},
+		{"an unknown field", "{id: x, match: {}, signature: s, classification: UNCLEAR, coolDown: PT5M}", `patterns[1] ("x"): line 3: has the unknown field "coolDown"; did you mean cooldown?`},
+		{"an unknown selector", "{id: x, match: {status: 400}, signature: s, classification: UNCLEAR}", `patterns[1].match ("x"): line 3: has the unknown field "status"; known are ` + selectors},
 		{"a field twice", "{id: x, id: y, match: {}, signature: s, classification: UNCLEAR}", `patterns[1].id ("x"): line 3: stands here a second time; keep one`},
 		{"no match", "{id: x, signature: s, classification: UNCLEAR}", `patterns[1].match ("x"): line 3: is required; write {} to match every error`},
 		{"a match of nothing", "{id: x, match: , signature: s, classification: UNCLEAR}", `patterns[1].match ("x"): line 3: must be a mapping; {} is the empty one`},
@@ -79,11 +99,16 @@ func TestParseRefuses(t *testing.T) {
 		{"a number as text", "{id: x, match: {bodyContains: [a, 404]}, signature: s, classification: UNCLEAR}", `patterns[1].match.bodyContains[1] ("x"): line 3: ` + text + `, not "404"`},
 		{"a number as code", "{id: x, match: {errorCode: 53300}, signature: s, classification: UNCLEAR}", `patterns[1].match.errorCode ("x"): line 3: ` + text + `, not "53300"`},
 		{"an empty code", `{id: x, match: {errorCode: ""}, signature: s, classification: UNCLEAR}`, `patterns[1].match.errorCode ("x"): line 3: is empty; write some text or leave it out`},
+		{"an unknown field of a header", "{id: x, match: {header: [{name: a, matches: b}]}, signature: s, classification: UNCLEAR}", `patterns[1].match.header[0] ("x"): line 3: has the unknown field "matches"; known are name, equals, contains, present`},
+		{"an unknown field of a JSON field", "{id: x, match: {jsonField: [{path: /a, in: [b]}]}, signature: s, classification: UNCLEAR}", `patterns[1].match.jsonField[0] ("x"): line 3: has the unknown field "path"; known are pointer, in`},
+		{"a header that is text", "{id: x, match: {header: [retry-after]}, signature: s, classification: UNCLEAR}", `patterns[1].match.header[0] ("x"): line 3: must be a mapping; {} is the empty one`},
+		{"a number among the values", "{id: x, match: {jsonField: [{pointer: /a, in: [1]}]}, signature: s, classification: UNCLEAR}", `patterns[1].match.jsonField[0].in[0] ("x"): line 3: ` + text + `, not "1"`},
+		{"a header without a condition, with the field's line", "id: x\n    match:\n      header:\n      - name: a\n    signature: s\n    classification: UNCLEAR", `patterns[1].match.header[0] ("x"): line 5: has 0 of equals, contains and present; write exactly one`},
 		{"yes for true", "{id: x, match: {}, signature: s, classification: UNCLEAR, locked: yes}", `patterns[1].locked ("x"): line 3: must be true or false without quotes, not "yes"`},
 		{"a date as signature", "{id: x, match: {}, signature: 2026-06-17, classification: UNCLEAR}", `patterns[1].signature ("x"): line 3: ` + text + `, not "2026-06-17"`},
 		{"an anchor", "{id: &a x, match: {}, signature: s, classification: UNCLEAR}", `patterns[1].id ("x"): line 3: uses a YAML anchor or alias; write the value itself`},
 		{"an alias", "{id: x, match: {}, signature: s, classification: UNCLEAR, note: *n}", `patterns[1].note ("x"): line 3: uses a YAML anchor or alias; write the value itself`},
-		{"a value that Validate refuses, with its own line", "id: x\n    match:\n      bodyContains:\n      - a\n    signature: s\n    classification: BROKEN", `patterns[1].classification ("x"): line 8: "BROKEN" is not known; use one of TECHNICALLY_BROKEN, USER_SPECIFIC_TECHNICAL, USER_PERMISSION, USER_INPUT, INTERMITTENT, WORKING, UNCLEAR`},
+		{"a value that Validate refuses, with its own line", "id: x\n    match:\n      bodyContains:\n      - abcd\n    signature: s\n    classification: BROKEN", `patterns[1].classification ("x"): line 8: "BROKEN" is not known; use one of TECHNICALLY_BROKEN, USER_SPECIFIC_TECHNICAL, USER_PERMISSION, USER_INPUT, INTERMITTENT, WORKING, UNCLEAR`},
 		{"an element that Validate refuses, with the field's line", "id: x\n    match:\n      exceptionType:\n      - 'a.'\n    signature: s\n    classification: UNCLEAR", `patterns[1].match.exceptionType[0] ("x"): line 5: "a." names no type; write for example java.net.ConnectException`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -128,10 +153,10 @@ func TestParseRefusesFiles(t *testing.T) {
 		{"rules that are no list", "patterns: {}", "patterns: line 1: must be a list of rules", 0},
 		{"another field, which costs no rule", "version: 1\npatterns:\n" + entry, `line 1: has the unknown field "version"; known are patterns`, 1},
 		{"a second document, which costs no rule", "patterns:\n" + entry + "---\npatterns: []\n", "line 3: begins another document; a rule file has only one", 1},
-		{"a syntax error", "patterns: [", "yaml: line 1: did not find expected node content", 0},
-		{"no UTF-8", "patterns: \xff\xfe", "yaml: invalid leading UTF-8 octet", 0},
+		{"a syntax error", "patterns: [", "line 1: is no YAML: did not find expected node content", 0},
+		{"no UTF-8", "patterns: \xff\xfe", "is no YAML: invalid leading UTF-8 octet", 0},
 		{"too large", strings.Repeat("#", maxFile+1), "has 1048577 bytes, at most 1048576 are allowed", 0},
-		{"an unknown anchor with a long name", "patterns: *" + strings.Repeat("a", 5000), "yaml: unknown anchor '" + strings.Repeat("a", 178) + "…", 0},
+		{"an unknown anchor with a long name", "patterns: *" + strings.Repeat("a", 5000), "is no YAML: unknown anchor '" + strings.Repeat("a", 184) + "…", 0},
 		{"too many rules", "patterns:\n" + strings.Repeat(entry, 1002), "patterns[1000]: line 1002: is one entry too many; at most 1000 are allowed, the rest is left out", 1000},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -13,11 +13,17 @@ import (
 const (
 	minStatus    = 100
 	maxStatus    = 999
+	minSubstring = 4
+	maxSubstring = 256 // As minSubstring, in bytes.
+	maxToolName  = 128
+	maxFields    = 16
 	maxName      = 120
 	maxTexts     = 64
 	maxText      = 256
 	maxErrorCode = 128
 	maxNote      = 500
+	// maxSize bounds the texts of all selectors of a level, in bytes.
+	maxSize = 1 << 20
 	// maxQuoted bounds what a message quotes of an entry, in characters.
 	maxQuoted = 60
 )
@@ -55,6 +61,7 @@ var (
 		string(v1alpha1.HealthActionNone), string(v1alpha1.HealthActionMarkUnavailable),
 		string(v1alpha1.HealthActionMarkDegraded),
 	}
+	hosts = []string{string(v1alpha1.HostEndpoint), string(v1alpha1.HostForeign), string(v1alpha1.HostUnknown)}
 )
 
 // findings are what Validate found.
@@ -105,21 +112,104 @@ func (v *findings) enum(field, s string, allowed []string) {
 }
 
 func (v *findings) match(m *v1alpha1.ErrorMatch) {
+	listed(v, "match.toolName", m.ToolName, maxTexts, checkText[v1alpha1.MatchToolName](maxToolName))
 	if m.HTTPStatus != nil {
 		v.status("match.httpStatus", *m.HTTPStatus)
 	}
 	v.statusRange(m.HTTPStatusRange)
-	v.texts("match.exceptionType", m.ExceptionType)
-	for i, name := range m.ExceptionType {
-		if name != "" && newTypeName(string(name)).last == "" {
-			v.add("match.exceptionType[%d]: %s names no type; write for example java.net.ConnectException", i,
-				quote(string(name)))
-		}
+	listed(v, "match.httpStatusIn", m.HTTPStatusIn, maxTexts, (*findings).status)
+	if m.Host != "" {
+		v.enum("match.host", string(m.Host), hosts)
 	}
-	v.texts("match.bodyContains", m.BodyContains)
+	listed(v, "match.exceptionType", m.ExceptionType, maxTexts, (*findings).exceptionType)
 	if n := utf8.RuneCountInString(m.ErrorCode); n > maxErrorCode {
 		v.add("match.errorCode: has %d characters, at most %d are allowed", n, maxErrorCode)
 	}
+	listed(v, "match.errorCodeIn", m.ErrorCodeIn, maxTexts, checkText[string](maxErrorCode))
+	listed(v, "match.header", m.Header, maxFields, (*findings).header)
+	listed(v, "match.jsonField", m.JSONField, maxFields, (*findings).jsonField)
+	listed(v, "match.bodyContains", m.BodyContains, maxTexts, (*findings).substring)
+	listed(v, "match.bodyContainsAll", m.BodyContainsAll, maxTexts, (*findings).substring)
+	listed(v, "match.messageContains", m.MessageContains, maxTexts, (*findings).substring)
+	listed(v, "match.messageContainsAll", m.MessageContainsAll, maxTexts, (*findings).substring)
+}
+
+// listed checks a list and each of its elements. An empty list is refused: whoever writes one does not mean
+// "every error".
+func listed[T any](v *findings, field string, list []T, most int, check func(*findings, string, T)) {
+	if list != nil && len(list) == 0 {
+		v.add("%s: is empty; leave it out if it is to select nothing", field)
+	}
+	if len(list) > most {
+		v.add("%s: has %d elements, at most %d are allowed", field, len(list), most)
+		return
+	}
+	for i, element := range list {
+		check(v, fmt.Sprintf("%s[%d]", field, i), element)
+	}
+}
+
+// checkText makes a check of text that is not empty and has at most so many characters.
+func checkText[T ~string](most int) func(*findings, string, T) {
+	return func(v *findings, field string, text T) {
+		switch n := utf8.RuneCountInString(string(text)); {
+		case n == 0:
+			v.add("%s: is empty; write some text", field)
+		case n > most:
+			v.add("%s: has %d characters, at most %d are allowed", field, n, most)
+		}
+	}
+}
+
+func (v *findings) exceptionType(field string, name v1alpha1.MatchText) {
+	checkText[v1alpha1.MatchText](maxText)(v, field, name)
+	if name != "" && newTypeName(string(name)).last == "" {
+		v.add("%s: %s names no type; write for example java.net.ConnectException", field, quote(string(name)))
+	}
+}
+
+// substring checks a text that is looked for. A short one stands in nearly every text by chance.
+func (v *findings) substring(field string, text v1alpha1.Substring) {
+	switch n := len(text); {
+	case n < minSubstring:
+		v.add("%s: has %d bytes, at least %d are needed to mean something", field, n, minSubstring)
+	case n > maxSubstring:
+		v.add("%s: has %d bytes, at most %d are allowed", field, n, maxSubstring)
+	}
+}
+
+func (v *findings) header(field string, h v1alpha1.HeaderMatch) {
+	if !isHeaderName(h.Name) {
+		v.add("%s.name: %s is no header name; write for example retry-after", field, quote(h.Name))
+	}
+	asked := 0
+	for _, set := range []bool{h.Equals != "", h.Contains != "", h.Present != nil} {
+		if set {
+			asked++
+		}
+	}
+	if asked != 1 {
+		v.add("%s: has %d of equals, contains and present; write exactly one", field, asked)
+	}
+	if n := utf8.RuneCountInString(h.Equals + h.Contains); n > maxText {
+		v.add("%s: asks for %d characters, at most %d are allowed", field, n, maxText)
+	}
+}
+
+func (v *findings) jsonField(field string, f v1alpha1.JSONFieldMatch) {
+	if !isPointer(f.Pointer) {
+		v.add("%s.pointer: %s is no RFC 6901 pointer; write for example /error/code", field, quote(f.Pointer))
+	} else if n := utf8.RuneCountInString(f.Pointer); n > maxText {
+		v.add("%s.pointer: has %d characters, at most %d are allowed", field, n, maxText)
+	}
+	if f.In == nil {
+		v.add("%s.in: is required; list the values of which one must stand there", field)
+	}
+	listed(v, field+".in", f.In, maxTexts, func(v *findings, field, value string) {
+		if n := utf8.RuneCountInString(value); n > maxText {
+			v.add("%s: has %d characters, at most %d are allowed", field, n, maxText)
+		}
+	})
 }
 
 func (v *findings) status(field string, status int32) {
@@ -139,26 +229,6 @@ func (v *findings) statusRange(r []int32) {
 	default:
 		v.status(field+"[0]", r[0])
 		v.status(field+"[1]", r[1])
-	}
-}
-
-// texts checks a list of which one element must match. An empty list or element is refused: whoever writes one
-// does not mean "every error".
-func (v *findings) texts(field string, texts []v1alpha1.MatchText) {
-	if texts != nil && len(texts) == 0 {
-		v.add("%s: is empty; leave it out if it is to select nothing", field)
-	}
-	if len(texts) > maxTexts {
-		v.add("%s: has %d elements, at most %d are allowed", field, len(texts), maxTexts)
-		return
-	}
-	for i, text := range texts {
-		switch n := utf8.RuneCountInString(string(text)); {
-		case n == 0:
-			v.add("%s[%d]: is empty, which would match every error; write some text", field, i)
-		case n > maxText:
-			v.add("%s[%d]: has %d characters, at most %d are allowed", field, i, n, maxText)
-		}
 	}
 }
 

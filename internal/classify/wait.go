@@ -3,15 +3,14 @@ package classify
 import (
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 )
 
-// MaxWait is the longest wait of a verdict; longer ones are cut. It is the specification's default maximum of a
-// cooldown (24 h).
+// MaxWait is the longest wait of a verdict unless another is configured; longer ones are cut. It is the
+// specification's default maximum of a cooldown (24 h).
 const MaxWait = 24 * time.Hour
 
 const (
@@ -21,9 +20,8 @@ const (
 	headerPrefix = "header:"
 	// maxHeaderName is the longest name of such a header, in bytes, as in the schema.
 	maxHeaderName = 64
-	// maxDelta is the longest number of seconds that is read as a wait: no server asks for more than 31 years
-	// and means it, so a longer number is a point in time or an error.
-	maxDelta = 9
+	// anyWait is the header whose name in a cooldown asks for any stated wait.
+	anyWait = "retry-after"
 )
 
 // parseCooldown reads an entry's cooldown: a duration, or the lower-case name of the header that states it. Both
@@ -45,7 +43,7 @@ func parseCooldown(s string) (time.Duration, string, error) {
 	if d == 0 {
 		return 0, "", fmt.Errorf("%s is no wait; leave it out for the default of the classification", quote(s))
 	}
-	return boundWait(d), "", nil
+	return d, "", nil
 }
 
 func isHeaderName(name string) bool {
@@ -58,33 +56,52 @@ func isHeaderName(name string) bool {
 	return name != "" && len(name) <= maxHeaderName
 }
 
-func boundWait(d time.Duration) time.Duration {
-	return min(max(d, minWait), MaxWait)
+// wait is the cooldown of a verdict by this rule: 0, where the class's default applies, or from one second to
+// limit, which is at least a second. The note says what was asked where the wait was cut, and is empty otherwise.
+func (r *rule) wait(e *v1alpha1.ToolError, now time.Time, limit time.Duration) (wait time.Duration, note string) {
+	asked, source, ok := r.verdict.Wait, "the rule", r.verdict.Wait > 0
+	if r.waitHeader != "" {
+		asked, source, ok = askedWait(e, r.waitHeader, now)
+	}
+	switch {
+	case !ok:
+		return 0, ""
+	case asked > limit:
+		return limit, fmt.Sprintf("%s asks for a wait of %v, cut to the maximum of %v", source, asked.Round(time.Second), limit)
+	}
+	return max(asked, minWait), ""
 }
 
-// statedWait is the wait that a header of the answer states, in seconds or as an HTTP date (RFC 9110, §10.2.3),
-// and 0 where it is malformed, negative or past: then the class's default applies.
-func statedWait(e *v1alpha1.ToolError, name string, now time.Time) time.Duration {
-	value, ok := header(e, name)
-	if !ok {
-		return 0
+// askedWait is the wait that an answer asks for, as it stands there, and where it stands. The cooldown
+// header:retry-after asks for any stated wait and takes the first there is: the headers made for it (retry-after,
+// retry-after-ms, x-ms-retry-after-ms), then the moment at which a used-up limit resets, then the text. Any other
+// name reads that header alone. What is malformed, negative or past states no wait. Times count from when the call
+// failed.
+func askedWait(e *v1alpha1.ToolError, name string, now time.Time) (wait time.Duration, source string, ok bool) {
+	at := reportTime(e, now)
+	if name != anyWait {
+		wait, ok = namedWait(e, name, at)
+		return wait, "the header " + name, ok
 	}
-	if value != "" && strings.Trim(value, "0123456789") == "" {
-		seconds, err := strconv.Atoi(value)
-		if err != nil || len(value) > maxDelta {
-			return 0
+	for _, name := range []string{anyWait, "retry-after-ms", "x-ms-retry-after-ms"} {
+		if wait, ok := namedWait(e, name, at); ok {
+			return wait, "the header " + name, true
 		}
-		return boundWait(time.Duration(seconds) * time.Second)
 	}
-	until, err := http.ParseTime(value)
-	if err != nil {
-		return 0
+	if wait, name, ok := resetWait(e, at); ok {
+		return wait, "the header " + name, true
 	}
-	wait := until.Sub(reportTime(e, now))
-	if wait < 0 {
-		return 0
-	}
-	return boundWait(wait)
+	wait, ok = statedInText(e, at)
+	return wait, "the text", ok
+}
+
+// statedInText is the longest wait that the message and the body state. Both may repeat one wait in different
+// precision, or name several limits that must all pass; and to call again too early is what a server punishes,
+// while a wait is bounded and a success ends it.
+func statedInText(e *v1alpha1.ToolError, at time.Time) (time.Duration, bool) {
+	inMessage, ok := textWait(e.Message, at)
+	inBody, okBody := textWait(e.Body, at)
+	return max(inMessage, inBody), ok || okBody
 }
 
 // reportTime is when the call failed: as the report states it, else by the answer's Date header, else now.

@@ -26,6 +26,7 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/diagnose"
 	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/llm"
+	"github.com/agrajag-dev/agrajag/internal/registry"
 )
 
 const (
@@ -191,7 +192,7 @@ func isFirst(job *v1alpha1.DiagnosisJob, d checker.Decision, others []checker.Op
 	own.User = ""
 	return !slices.ContainsFunc(others, func(other checker.OpenJob) bool {
 		other.Key.User = ""
-		return other.Key == own && older(other.Job, job)
+		return other.Key == own && registry.Older(other.Job, job)
 	})
 }
 
@@ -326,7 +327,7 @@ func (r *DiagnosisReconciler) prepare(ctx context.Context, job *v1alpha1.Diagnos
 	if in.Rules, err = r.Checker.Cascade.Rules(ctx, in.Place); err != nil {
 		return in, nil, err
 	}
-	if in.Tool, err = r.tool(ctx, job); err != nil {
+	if in.Tool, err = registry.Find(ctx, r.Client, job.Namespace, string(job.Spec.ToolName)); err != nil {
 		return in, nil, err
 	}
 	project, err := r.recipe(ctx, in.Place.Project)
@@ -349,22 +350,6 @@ func (r *DiagnosisReconciler) prepare(ctx context.Context, job *v1alpha1.Diagnos
 		return in, nil, &stalledError{v1alpha1.ReasonModelUnavailable, err}
 	}
 	return in, chat, nil
-}
-
-// tool returns the Tool of a job: of two with one name the oldest. Nil: there is none.
-func (r *DiagnosisReconciler) tool(ctx context.Context, job *v1alpha1.DiagnosisJob) (*v1alpha1.Tool, error) {
-	var tools v1alpha1.ToolList
-	if err := r.Client.List(ctx, &tools, client.InNamespace(job.Namespace)); err != nil {
-		return nil, fmt.Errorf("list Tools: %w", err)
-	}
-	var found *v1alpha1.Tool
-	for i := range tools.Items {
-		tool := &tools.Items[i]
-		if tool.CalledAs() == string(job.Spec.ToolName) && (found == nil || older(tool, found)) {
-			found = tool
-		}
-	}
-	return found, nil
 }
 
 // recipe returns the recipe of a namespace; nil: there is none.

@@ -9,8 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
@@ -20,7 +22,7 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
-// maxProblemsTold bounds the bad entries that a condition names.
+// maxProblemsTold bounds the entries that a condition names.
 const maxProblemsTold = 10
 
 // ErrorPatternSetReconciler says which entries of a set are in force.
@@ -31,7 +33,7 @@ type ErrorPatternSetReconciler struct {
 	OperatorNamespace string
 }
 
-// Reconcile writes a set's Accepted condition.
+// Reconcile writes a set's conditions.
 func (r *ErrorPatternSetReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	set := &v1alpha1.ErrorPatternSet{}
 	if err := r.Client.Get(ctx, req.NamespacedName, set); err != nil {
@@ -51,7 +53,7 @@ func (r *ErrorPatternSetReconciler) Reconcile(ctx context.Context, req ctrl.Requ
 	before := set.Status.DeepCopy()
 	set.Status.Entries = inForce(set, rules.Entries())
 	set.Status.ObservedGeneration = set.Generation
-	setConditions(&set.Status.Conditions, set.Generation, r.Clock.Now(), accepted(set, problems))
+	setConditions(&set.Status.Conditions, set.Generation, r.Clock.Now(), accepted(set, problems), reachable(set, rules.Shadows()))
 	return ctrl.Result{}, writeStatus(ctx, r.Client, set, before, &set.Status)
 }
 
@@ -83,31 +85,71 @@ func accepted(set *v1alpha1.ErrorPatternSet, all []classify.Problem) metav1.Cond
 	if len(problems) == 0 {
 		return condition(v1alpha1.ConditionAccepted, true, v1alpha1.ReasonAccepted, "Every entry is in force")
 	}
-	var told []string
-	for _, problem := range problems[:min(len(problems), maxProblemsTold)] {
+	var lines []string
+	for _, problem := range problems {
 		problem.Set = ""
-		told = append(told, text.Plain(problem.String(), 300))
+		lines = append(lines, problem.String())
 	}
-	if more := len(problems) - len(told); more > 0 {
-		told = append(told, fmt.Sprintf("and %d more", more))
-	}
-	return condition(v1alpha1.ConditionAccepted, false, v1alpha1.ReasonInvalidEntries, strings.Join(told, "; "))
+	return condition(v1alpha1.ConditionAccepted, false, v1alpha1.ReasonInvalidEntries, told(lines))
 }
 
-// SetupWithManager registers the controller. A set that changes may take an id from a later one beside it.
-func (r *ErrorPatternSetReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	beside := func(ctx context.Context, changed client.Object) []reconcile.Request {
-		var sets v1alpha1.ErrorPatternSetList
-		if err := r.Client.List(ctx, &sets, client.InNamespace(changed.GetNamespace())); err != nil {
-			return nil
+// reachable names the entries of a set that an earlier one leaves nothing to match.
+func reachable(set *v1alpha1.ErrorPatternSet, shadows []classify.Shadow) metav1.Condition {
+	var own []string
+	for _, shadow := range shadows {
+		if shadow.Entry.Set == set.Namespace+"/"+set.Name {
+			shadow.Entry.Set = ""
+			own = append(own, shadow.String())
 		}
-		var requests []reconcile.Request
-		for i := range sets.Items {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&sets.Items[i])})
-		}
-		return requests
 	}
+	if len(own) == 0 {
+		return condition(v1alpha1.ConditionReachable, true, v1alpha1.ReasonReachable, "Every entry in force can be reached")
+	}
+	return condition(v1alpha1.ConditionReachable, false, v1alpha1.ReasonShadowed, told(own))
+}
+
+// told joins the first of what is to be said about entries.
+func told(all []string) string {
+	var some []string
+	for _, one := range all[:min(len(all), maxProblemsTold)] {
+		some = append(some, text.Plain(one, 400))
+	}
+	if more := len(all) - len(some); more > 0 {
+		some = append(some, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(some, "; ")
+}
+
+// above returns the sets whose entries a changed one may take the place of, or leave nothing to match: those beside it
+// and those of the projects to which it applies.
+func (r *ErrorPatternSetReconciler) above(ctx context.Context, changed client.Object) []reconcile.Request {
+	var sets v1alpha1.ErrorPatternSetList
+	if err := r.Client.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	concerned := map[string]bool{changed.GetNamespace(): true}
+	var requests []reconcile.Request
+	for i := range sets.Items {
+		set := &sets.Items[i]
+		concerns, known := concerned[set.Namespace]
+		if !known {
+			namespace := &corev1.Namespace{}
+			if err := r.Client.Get(ctx, client.ObjectKey{Name: set.Namespace}, namespace); err == nil {
+				place := tenancy.PlaceOf(namespace, r.OperatorNamespace)
+				concerns = changed.GetNamespace() == place.Tenant || changed.GetNamespace() == place.Operator
+			}
+			concerned[set.Namespace] = concerns
+		}
+		if concerns {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(set)})
+		}
+	}
+	return requests
+}
+
+// SetupWithManager registers the controller. What only a set's status says concerns no other.
+func (r *ErrorPatternSetReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("errorpatternset").For(&v1alpha1.ErrorPatternSet{}).
-		Watches(&v1alpha1.ErrorPatternSet{}, handler.EnqueueRequestsFromMapFunc(beside)).
+		Watches(&v1alpha1.ErrorPatternSet{}, handler.EnqueueRequestsFromMapFunc(r.above), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(cheap()).Complete(r)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/probe"
+	"github.com/agrajag-dev/agrajag/internal/registry"
 	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
@@ -34,11 +35,11 @@ func (r *ToolReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	if err := r.Client.Get(ctx, req.NamespacedName, tool); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	var siblings v1alpha1.ToolList
-	if err := r.Client.List(ctx, &siblings, client.InNamespace(tool.Namespace)); err != nil {
-		return ctrl.Result{}, fmt.Errorf("list Tools: %w", err)
+	oldest, err := registry.Find(ctx, r.Client, tool.Namespace, tool.CalledAs())
+	if err != nil {
+		return ctrl.Result{}, err
 	}
-	ready, err := r.ready(ctx, tool, siblings.Items)
+	ready, err := r.ready(ctx, tool, oldest)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -54,13 +55,14 @@ func (r *ToolReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// ready says whether the configuration can be used, and if not, what to mend.
-func (r *ToolReconciler) ready(ctx context.Context, tool *v1alpha1.Tool, siblings []v1alpha1.Tool) (metav1.Condition, error) {
+// ready says whether the configuration can be used, and if not, what to mend. Oldest is the Tool that counts of those
+// with this one's name.
+func (r *ToolReconciler) ready(ctx context.Context, tool, oldest *v1alpha1.Tool) (metav1.Condition, error) {
 	notReady := func(reason, message string) (metav1.Condition, error) {
 		return condition(v1alpha1.ConditionReady, false, reason, text.Plain(message, 1024)), nil
 	}
-	if older := olderNamesake(tool, siblings); older != "" {
-		return notReady(v1alpha1.ReasonDuplicateToolName, fmt.Sprintf("Tool %s is older and has the same toolName, so this one is ignored: give it another toolName or delete it", older))
+	if oldest != nil && registry.Older(oldest, tool) {
+		return notReady(v1alpha1.ReasonDuplicateToolName, fmt.Sprintf("Tool %s is older and has the same toolName, so this one is ignored: give it another toolName or delete it", oldest.Name))
 	}
 	target, err := probe.TargetOf(tool)
 	if errors.Is(err, probe.ErrInput) {
@@ -88,25 +90,6 @@ func (r *ToolReconciler) credential(ctx context.Context, tool *v1alpha1.Tool, ta
 		return err
 	}
 	return credential.Check(target)
-}
-
-// olderNamesake returns the Tool that counts in the place of this one.
-func olderNamesake(tool *v1alpha1.Tool, siblings []v1alpha1.Tool) string {
-	for i := range siblings {
-		if other := &siblings[i]; other.UID != tool.UID && other.CalledAs() == tool.CalledAs() && older(other, tool) {
-			return other.Name
-		}
-	}
-	return ""
-}
-
-// older orders objects by age, and by name where they are of one second.
-func older(a, b client.Object) bool {
-	at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
-	if at.Equal(&bt) {
-		return a.GetName() < b.GetName()
-	}
-	return at.Before(&bt)
 }
 
 // probeSafe says whether a probe has something that it may call.

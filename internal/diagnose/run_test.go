@@ -453,3 +453,16 @@ func TestAnMCPToolIsDiagnosed(t *testing.T) {
 		t.Errorf("rows (-want +got):\n%s\n%+v", diff, out)
 	}
 }
+
+// TestAProbeFailsAtTheToolsOwnHost: no rule about unknown hosts concerns a probe.
+func TestAProbeFailsAtTheToolsOwnHost(t *testing.T) {
+	w := newWorld(t)
+	anywhere := v1alpha1.ErrorPattern{ID: "unknown-host", Match: v1alpha1.ErrorMatch{Host: v1alpha1.HostUnknown}, Signature: "unknown-host", Classification: v1alpha1.Unclear}
+	own := v1alpha1.ErrorPattern{ID: "own-host", Match: v1alpha1.ErrorMatch{Host: v1alpha1.HostEndpoint}, Signature: "own-host", Classification: v1alpha1.Unclear}
+	w.input.Rules, _ = classify.Compile(classify.Layer{Entries: []classify.Entry{{Pattern: anywhere}, {Pattern: own}}})
+	w.tool.Fail(sampletools.Answer{Status: 503})
+	out, _ := w.runScript(t, calls(llm.ToolProbeAsSystem), says(v1alpha1.Intermittent))
+	if len(out.Probes) != 1 || out.Probes[0].ErrorSignature != "own-host" {
+		t.Errorf("probes: %+v; want one of signature own-host", out.Probes)
+	}
+}

@@ -11,9 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/classify"
 	"github.com/agrajag-dev/agrajag/internal/llm"
 	"github.com/agrajag-dev/agrajag/internal/probe"
 	"github.com/agrajag-dev/agrajag/internal/redact"
+	"github.com/agrajag-dev/agrajag/internal/registry"
 	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
@@ -139,7 +141,8 @@ func (r *run) findingOf(result probe.Result) llm.ProbeFinding {
 		DurationMs: max(result.Duration.Milliseconds(), 0), StatusCode: result.StatusCode, AuthChallenge: result.AuthChallenge,
 	}
 	if e := result.Error; e != nil && !result.Success {
-		verdict := r.in.Rules.Classify(string(r.in.Job.Spec.ToolName), *e, result.At)
+		call := classify.Call{Tool: string(r.in.Job.Spec.ToolName), EndpointHost: registry.EndpointHost(r.in.Tool)}
+		verdict := r.in.Rules.Classify(call, *e, result.At)
 		finding.ErrorSignature, finding.Classification = verdict.Signature, verdict.Class
 		finding.Response = clean(text.Cut(e.Message, maxMessage) + " " + text.Cut(e.Body, maxBody))
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// MaxWait bounds every cooldown and every recovery estimate (specification companion §1).
+	// MaxWait bounds every cooldown and every recovery estimate (specification companion §1); a Store may have a
+	// shorter one.
 	MaxWait = 24 * time.Hour
 	// growthMemory is how long an ended cooldown is kept at least, so that a repeat grows (design §3).
 	growthMemory = time.Hour

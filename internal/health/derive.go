@@ -113,9 +113,11 @@ func cooldownCondition(c v1alpha1.Cooldown, now time.Time) metav1.Condition {
 	return condition
 }
 
-// Bound drops what a status has too much of: cooldowns that are no longer remembered; over its limits ended
-// cooldowns, then old history, then the cooldown that ends first. The state is never dropped.
-func Bound(status *v1alpha1.ToolHealthStatus, now time.Time) {
+// Bound cuts what a status has too much of. No cooldown and no estimate lies further ahead than maxWait. Cooldowns
+// that are no longer remembered go; over the limits ended cooldowns go, then old history, then the cooldown that ends
+// first. The state is never dropped.
+func Bound(status *v1alpha1.ToolHealthStatus, now time.Time, maxWait time.Duration) {
+	boundWaits(status, now.Add(maxWait))
 	status.Cooldowns = slices.DeleteFunc(status.Cooldowns, func(c v1alpha1.Cooldown) bool { return !remembered(c, now) })
 	for len(status.Cooldowns) > v1alpha1.MaxCooldowns {
 		dropFirstToEnd(status)
@@ -136,6 +138,17 @@ func Bound(status *v1alpha1.ToolHealthStatus, now time.Time) {
 	slices.SortFunc(status.Cooldowns, func(a, b v1alpha1.Cooldown) int {
 		return strings.Compare(string(a.ErrorSignature), string(b.ErrorSignature))
 	})
+}
+
+func boundWaits(status *v1alpha1.ToolHealthStatus, latest time.Time) {
+	for i := range status.Cooldowns {
+		if c := &status.Cooldowns[i]; c.Until.After(latest) {
+			c.Until = metav1.NewTime(latest)
+		}
+	}
+	if at := status.ExpectedRecoveryAt; at != nil && at.After(latest) {
+		status.ExpectedRecoveryAt = &metav1.Time{Time: latest}
+	}
 }
 
 func firstToEnd(status *v1alpha1.ToolHealthStatus) v1alpha1.Cooldown {

@@ -264,7 +264,7 @@ func TestBoundKeepsTheStateWhateverElseMustGo(t *testing.T) {
 	for i := range 20 {
 		Mark(Finding{State: v1alpha1.StateDown, By: strings.Repeat("b", 300), Note: strings.Repeat("n", 900), Job: strings.Repeat("j", 300)})(&status, t0.Add(time.Duration(i)*time.Second))
 	}
-	Bound(&status, t0.Add(10*time.Minute))
+	Bound(&status, t0.Add(10*time.Minute), MaxWait)
 	if got := size(&status); got > maxStatusBytes {
 		t.Errorf("%d bytes, want at most %d", got, maxStatusBytes)
 	}
@@ -275,6 +275,18 @@ func TestBoundKeepsTheStateWhateverElseMustGo(t *testing.T) {
 		if c.ErrorSignature < "s067" {
 			t.Errorf("%s, which ends before others that went, is kept", c.ErrorSignature[:4])
 		}
+	}
+}
+
+func TestAConfiguredMaximumCutsEveryWait(t *testing.T) {
+	var status v1alpha1.ToolHealthStatus
+	Cool(Trigger{Signature: "long", Class: v1alpha1.UserPermission})(&status, t0)
+	Cool(Trigger{Signature: "short", Class: v1alpha1.UserInput})(&status, t0)
+	Mark(Finding{State: v1alpha1.StateDown, By: "x", RecoveryAt: t0.Add(10 * time.Hour)})(&status, t0)
+	Bound(&status, t0, time.Hour)
+	if got := []*metav1.Time{&status.Cooldowns[0].Until, &status.Cooldowns[1].Until, status.ExpectedRecoveryAt}; !got[0].Equal(at(time.Hour)) ||
+		!got[1].Equal(at(5*time.Minute)) || !got[2].Equal(at(time.Hour)) {
+		t.Errorf("waits until %v", got)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/registry"
 )
 
 const (
@@ -63,7 +64,7 @@ func (l *rowLimits) admit(ctx context.Context, key Key) error {
 	if len(rows.Items) < l.maxUnknown || !inProject(key.Scope) {
 		return nil
 	}
-	known, err := l.knownTools(ctx, key.Namespace)
+	known, err := registry.Names(ctx, l.cache, key.Namespace)
 	if err != nil || known[key.Tool] {
 		return err
 	}
@@ -82,18 +83,6 @@ func (l *rowLimits) admit(ctx context.Context, key Key) error {
 // inProject reports whether rows of the scope lie beside the Tools that they are about.
 func inProject(scope v1alpha1.Scope) bool {
 	return scope != v1alpha1.ScopeTenant && scope != v1alpha1.ScopeGlobal
-}
-
-func (l *rowLimits) knownTools(ctx context.Context, namespace string) (map[string]bool, error) {
-	var tools v1alpha1.ToolList
-	if err := l.cache.List(ctx, &tools, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list Tools: %w", err)
-	}
-	known := make(map[string]bool, len(tools.Items))
-	for i := range tools.Items {
-		known[tools.Items[i].CalledAs()] = true
-	}
-	return known, nil
 }
 
 // full tells people once an hour that rows are not stored.

@@ -23,7 +23,7 @@ import (
 var ErrIdentity = errors.New("the ToolHealth under this row's name has another identity: delete it")
 
 // conflictRetries bounds how often a write is tried again after somebody else's.
-const conflictRetries = 5
+const conflictRetries = 10
 
 // lockStripes bounds the locks of the store. Two rows that share one wait for each other, which costs a moment.
 const lockStripes = 256
@@ -37,6 +37,7 @@ type Store struct {
 	recorder events.EventRecorder
 	limits   *rowLimits
 	overlay  *overlay
+	maxWait  time.Duration
 	locks    [lockStripes]chan struct{}
 }
 
@@ -53,6 +54,8 @@ type StoreOptions struct {
 	// MaxRows and MaxUnknownToolRows bound the rows of a namespace: all of them, and those of tools without a
 	// Tool. Zero: DefaultMaxRows and DefaultMaxUnknownToolRows.
 	MaxRows, MaxUnknownToolRows int
+	// MaxWait bounds every cooldown and every recovery estimate. Zero, or more: the constant MaxWait.
+	MaxWait time.Duration
 }
 
 // NewStore returns a Store.
@@ -61,6 +64,10 @@ func NewStore(o StoreOptions) *Store {
 		client: o.Client, live: o.Live, clock: o.Clock, recorder: o.Recorder,
 		limits:  newRowLimits(o),
 		overlay: newOverlay(o.Clock),
+		maxWait: o.MaxWait,
+	}
+	if s.maxWait <= 0 || s.maxWait > MaxWait {
+		s.maxWait = MaxWait
 	}
 	for i := range s.locks {
 		s.locks[i] = make(chan struct{}, 1)
@@ -138,7 +145,7 @@ func (s *Store) applyOnce(ctx context.Context, key Key, row *v1alpha1.ToolHealth
 		}
 		next.Status = status
 	}
-	Bound(&next.Status, now)
+	Bound(&next.Status, now, s.maxWait)
 	Derive(next, Placed(), now)
 	if err := s.client.Status().Update(ctx, next); err != nil {
 		return fmt.Errorf("write status of ToolHealth %s: %w", key, err)

@@ -22,6 +22,7 @@ import (
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/checker"
 	"github.com/agrajag-dev/agrajag/internal/health"
+	"github.com/agrajag-dev/agrajag/internal/registry"
 	"github.com/agrajag-dev/agrajag/internal/testenv"
 )
 
@@ -62,6 +63,7 @@ func serve(t *testing.T) {
 	})
 	must(t, err)
 	must(t, mgr.GetFieldIndexer().IndexField(t.Context(), &v1alpha1.DiagnosisJob{}, checker.JobToolIndex, checker.IndexJobTool))
+	must(t, mgr.GetFieldIndexer().IndexField(t.Context(), &v1alpha1.Tool{}, registry.CalledAsIndex, registry.IndexCalledAs))
 	cascade := checker.NewCascade(mgr.GetClient())
 	must(t, cascade.Watch(t.Context(), mgr.GetCache()))
 	check := &checker.Checker{
@@ -73,6 +75,7 @@ func serve(t *testing.T) {
 	decoder := admission.NewDecoder(env.Scheme)
 	mgr.GetWebhookServer().Register(PreparePath, &admission.Webhook{Handler: &Preparer{Checker: check, Decoder: decoder}})
 	mgr.GetWebhookServer().Register(AnswerPath, &admission.Webhook{Handler: &Answerer{Checker: check, Client: mgr.GetClient(), Decoder: decoder}})
+	mgr.GetWebhookServer().Register(JudgePath, &admission.Webhook{Handler: &Judge{Checker: check, Decoder: decoder}})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()

@@ -28,6 +28,8 @@ import (
 
 // The webhooks as the API server sees them. One manager serves all of these tests.
 func TestWebhooksServed(t *testing.T) {
+	needEnv(t)
+	mistaken := storeMistake(t) // While nobody judges.
 	serve(t)
 	for _, tc := range []struct {
 		name string
@@ -43,6 +45,12 @@ func TestWebhooksServed(t *testing.T) {
 		{"no secret is stored", noSecretStored},
 		{"kubectl shows one line", kubectl},
 		{"a changed rule counts for the next report", changedRule},
+		{"a set of rules is refused by field, and what was stored stays", refusedRules},
+		{"of many mistakes the first are told", manyMistakes},
+		{"mistakes that got in hold up nothing but the rules", mistaken},
+		{"who writes rules is warned of what they do not do", warnedOfRules},
+		{"warnings are few", fewWarnings},
+		{"the largest set of rules is judged in time", largeSet},
 	} {
 		t.Run(tc.name, tc.test)
 	}

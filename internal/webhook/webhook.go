@@ -1,4 +1,5 @@
-// Package webhook translates between the API server's admission requests for DiagnosisJobs and the checker.
+// Package webhook translates between the API server's admission requests and the checker, which answers reports, and
+// the rules, which are judged before they are stored.
 package webhook
 
 import (
@@ -80,18 +81,18 @@ func (p *Preparer) Handle(ctx context.Context, req admission.Request) (response 
 	return admission.PatchResponseFromRaw(received, prepared)
 }
 
-// letThrough turns a panic into an answer: a mistake of ours must refuse nobody's report.
+// letThrough turns a panic into an answer: a mistake of ours must refuse nobody's object.
 func letThrough(ctx context.Context, response *admission.Response) {
 	if r := recover(); r != nil {
-		logf.FromContext(ctx).Error(fmt.Errorf("panic: %v", r), "Report left to the reconciler", "stack", string(debug.Stack()))
+		logf.FromContext(ctx).Error(fmt.Errorf("panic: %v", r), "Let through unread", "stack", string(debug.Stack()))
 		*response = admission.Allowed("")
 	}
 }
 
-// undecoded leaves a report that cannot be read to the schema, which says what is wrong by field. To refuse it here
+// undecoded leaves an object that cannot be read to the schema, which says what is wrong by field. To refuse it here
 // would make the webhooks a gate.
 func undecoded(ctx context.Context, err error) admission.Response {
-	logf.FromContext(ctx).Info("Report not read", "reason", text.Plain(redact.Text(err.Error()), 300))
+	logf.FromContext(ctx).Info("Object not read", "reason", text.Plain(redact.Text(err.Error()), 300))
 	return admission.Allowed("")
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/checker"
 	"github.com/agrajag-dev/agrajag/internal/classify"
 	"github.com/agrajag-dev/agrajag/internal/health"
+	"github.com/agrajag-dev/agrajag/internal/registry"
 	"github.com/agrajag-dev/agrajag/internal/testenv"
 )
 
@@ -38,6 +39,7 @@ const canary = "c4nary1234567890"
 func fakeChecker(get func(context.Context) error) (*checker.Checker, client.Client) {
 	c := fake.NewClientBuilder().WithScheme(testenv.Scheme()).WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}).
 		WithStatusSubresource(&v1alpha1.ToolHealth{}).WithIndex(&v1alpha1.DiagnosisJob{}, checker.JobToolIndex, checker.IndexJobTool).
+		WithIndex(&v1alpha1.Tool{}, registry.CalledAsIndex, registry.IndexCalledAs).
 		WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			if get != nil {
 				if err := get(ctx); err != nil {
