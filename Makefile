@@ -35,9 +35,10 @@ lint: $(GOLANGCI_LINT) ## Check style, errors and the dependency rule of docs/de
 	$(GOLANGCI_LINT) run ./...
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## Generate deepcopy, CRDs and roles
+generate: $(CONTROLLER_GEN) ## Generate deepcopy, CRDs, roles and the shown parts of docs/rules.md
 	$(CONTROLLER_GEN) object crd:generateEmbeddedObjectMeta=false rbac:roleName=agrajag-manager \
 	  paths=./api/... paths=./internal/... output:crd:dir=config/crd output:rbac:dir=config/rbac
+	$(GO) run ./hack/rulesdoc
 
 .PHONY: verify
 verify: generate ## Fail if generated files are not current
@@ -45,7 +46,7 @@ verify: generate ## Fail if generated files are not current
 	  echo "generated files are not current: run 'make generate' and commit"; exit 1; }
 
 .PHONY: build
-build: ## Build the manager into bin/
+build: ## Build the manager and the kubectl plugin into bin/
 	$(GO) build -o $(BIN)/ ./cmd/...
 
 $(CONTROLLER_GEN) $(GOLANGCI_LINT) &: hack/tools/go.mod hack/tools/go.sum

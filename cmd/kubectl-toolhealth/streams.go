@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/agrajag-dev/agrajag/internal/text"
+)
+
+const (
+	// stdin is the name of a file that stands for the standard input.
+	stdin = "-"
+	// maxInput bounds what is read of a file, in bytes.
+	maxInput = 16 << 20
+	// maxCell and maxError bound what of a stranger's text is shown in a table and in a message, in bytes.
+	maxCell, maxError = 200, 4000
+)
+
+// streams are what a command reads from and writes to.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+	// inRead says that the standard input is used up.
+	inRead bool
+}
+
+// read reads a file, or the standard input once.
+func (s *streams) read(name string) (data []byte, err error) {
+	from := s.in
+	switch {
+	case name != stdin:
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = file.Close() }()
+		from = file
+	case s.inRead:
+		return nil, errors.New("the standard input can be named only once")
+	default:
+		s.inRead = true
+	}
+	if data, err = io.ReadAll(io.LimitReader(from, maxInput+1)); err != nil {
+		return nil, fmt.Errorf("read %s: %w", label(name), err)
+	}
+	if len(data) > maxInput {
+		return nil, fmt.Errorf("%s has more than %d bytes; split it", label(name), maxInput)
+	}
+	return data, nil
+}
+
+// label is how a file is called in messages.
+func label(name string) string {
+	if name == stdin {
+		return "<stdin>"
+	}
+	return name
+}
+
+// note tells people something beside the output. That they cannot be told is no reason to stop.
+func (s *streams) note(format string, args ...any) {
+	_, _ = fmt.Fprintln(s.err, plain(fmt.Sprintf(format, args...), maxError))
+}
+
+// print writes a line of the output, in which strangers' text is made harmless for a terminal.
+func (s *streams) print(format string, args ...any) error {
+	_, err := fmt.Fprintln(s.out, plain(fmt.Sprintf(format, args...), maxError))
+	return err
+}
+
+// object writes a value as JSON or YAML.
+func (s *streams) object(format string, value any) error {
+	if format == "yaml" {
+		data, err := yaml.Marshal(value)
+		if err != nil {
+			return err
+		}
+		_, err = s.out.Write(data)
+		return err
+	}
+	encoder := json.NewEncoder(s.out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+// table writes rows under a head.
+func (s *streams) table(head []string, rows [][]string) error {
+	w := tabwriter.NewWriter(s.out, 0, 8, 3, ' ', 0)
+	for _, row := range append([][]string{head}, rows...) {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			if cells[i] = plain(cell, maxCell); cells[i] == "" {
+				cells[i] = "-"
+			}
+		}
+		if _, err := fmt.Fprintln(w, strings.Join(cells, "\t")); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+func plain(s string, limit int) string {
+	indent := len(s) - len(strings.TrimLeft(s, " "))
+	return s[:min(indent, limit)] + text.Plain(s, limit)
+}
+
+func join(words []string) string { return strings.Join(words, ", ") }
+
+// short is a wait as people write it: 24h, 1h30m, 33.5s.
+func short(d time.Duration) string {
+	s := d.Round(time.Millisecond).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
