@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -85,6 +87,13 @@ func newChecker(mgr manager.Manager, o options) (*checker.Checker, error) {
 		index.IndexField(ctx, &v1alpha1.Tool{}, registry.CalledAsIndex, registry.IndexCalledAs),
 	); err != nil {
 		return nil, fmt.Errorf("index jobs and Tools: %w", err)
+	}
+	// A replica that does not lead runs no controller that would watch these, and a first report is answered in time
+	// only if they are in the cache already.
+	for _, kind := range []client.Object{&corev1.Namespace{}, &v1alpha1.ToolHealth{}} {
+		if _, err := mgr.GetCache().GetInformer(ctx, kind); err != nil {
+			return nil, fmt.Errorf("watch what reports are answered from: %w", err)
+		}
 	}
 	cascade := checker.NewCascade(mgr.GetClient())
 	if err := cascade.Watch(ctx, mgr.GetCache()); err != nil {
