@@ -11,6 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/redact"
 )
 
 // failure is one item of a corpus: what a runtime reports for a failed call, and the verdict that its evidence
@@ -117,6 +118,28 @@ func TestCorpus(t *testing.T) {
 			}
 			judge(t, corpus)
 		})
+	}
+}
+
+// TestRedactionChangesNoVerdict: a report loses its secrets before it is classified, and nothing that rules look for.
+func TestRedactionChangesNoVerdict(t *testing.T) {
+	files, err := filepath.Glob("testdata/*s*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := compiled(t, Bundled())
+	for _, file := range files {
+		if filepath.Base(file) == "specification-sample.yaml" {
+			continue
+		}
+		for _, f := range readCorpus(t, file) {
+			call, e := f.report()
+			want := rules.Classify(call, e, testNow)
+			redact.Error(&e)
+			if got := rules.Classify(call, e, testNow); got.RuleID != want.RuleID || got.Wait != want.Wait {
+				t.Errorf("%s: %s of %s, and %s of %s without secrets: %+v", f.ID+f.Rule, want.RuleID, want.Wait, got.RuleID, got.Wait, e)
+			}
+		}
 	}
 }
 
