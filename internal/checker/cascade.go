@@ -3,10 +3,12 @@ package checker
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/singleflight"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,9 +26,12 @@ const maxCompiled = 4096
 type Cascade struct {
 	reader client.Reader
 
-	mu       sync.Mutex
-	changes  int
+	mu sync.Mutex
+	// changes counts the changes of each namespace's sets.
+	changes  map[string]int
 	compiled map[tenancy.Place]compiled
+	// compiling makes reports that come at once wait for one compilation rather than make one each.
+	compiling singleflight.Group
 }
 
 type compiled struct {
@@ -36,7 +41,7 @@ type compiled struct {
 
 // NewCascade returns a Cascade over the ErrorPatternSets that reader finds.
 func NewCascade(reader client.Reader) *Cascade {
-	return &Cascade{reader: reader, compiled: map[tenancy.Place]compiled{}}
+	return &Cascade{reader: reader, changes: map[string]int{}, compiled: map[tenancy.Place]compiled{}}
 }
 
 // Watch makes every change of an ErrorPatternSet count.
@@ -45,24 +50,38 @@ func (c *Cascade) Watch(ctx context.Context, from cache.Cache) error {
 	if err != nil {
 		return fmt.Errorf("watch ErrorPatternSets: %w", err)
 	}
+	forget := func(object any) {
+		// A set whose deletion was missed comes wrapped: the key says as much.
+		if key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
+			namespace, _, _ := strings.Cut(key, "/")
+			c.Forget(namespace)
+		}
+	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { c.Forget() }, DeleteFunc: func(any) { c.Forget() },
+		AddFunc: forget, DeleteFunc: forget,
 		UpdateFunc: func(before, after any) {
 			// A status write changes no rule.
 			if before.(*v1alpha1.ErrorPatternSet).Generation != after.(*v1alpha1.ErrorPatternSet).Generation {
-				c.Forget()
+				forget(after)
 			}
 		},
 	})
 	return err
 }
 
-// Forget drops every compiled list.
-func (c *Cascade) Forget() {
+// Forget drops the compiled lists that hold sets of a namespace. Those of other tenants stay.
+func (c *Cascade) Forget(namespace string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.changes++
-	clear(c.compiled)
+	c.changes[namespace]++
+	maps.DeleteFunc(c.compiled, func(place tenancy.Place, _ compiled) bool {
+		return namespace == place.Project || namespace == place.Tenant || namespace == place.Operator
+	})
+}
+
+// version counts the changes that concern a place. The caller holds the lock.
+func (c *Cascade) version(place tenancy.Place) int {
+	return c.changes[place.Project] + c.changes[place.Tenant] + c.changes[place.Operator]
 }
 
 // Rules returns the effective rules of a place.
@@ -91,19 +110,29 @@ func (c *Cascade) CompiledWith(ctx context.Context, place tenancy.Place, set *v1
 func (c *Cascade) get(ctx context.Context, place tenancy.Place) (compiled, error) {
 	c.mu.Lock()
 	list, ok := c.compiled[place]
-	changes := c.changes
+	version := c.version(place)
 	c.mu.Unlock()
 	if ok {
 		return list, nil
 	}
+	made, err, _ := c.compiling.Do(fmt.Sprintf("%v %d", place, version), func() (any, error) { return c.compile(ctx, place, version) })
+	if err != nil {
+		return compiled{}, err
+	}
+	return made.(compiled), nil
+}
+
+// compile makes a place's list, and keeps it unless a change came meanwhile.
+func (c *Cascade) compile(ctx context.Context, place tenancy.Place, version int) (compiled, error) {
 	layers, err := Layers(ctx, c.reader, place, nil)
 	if err != nil {
 		return compiled{}, err
 	}
+	var list compiled
 	list.rules, list.problems = classify.Compile(layers...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.changes == changes { // Else what was read may be outdated.
+	if c.version(place) == version { // Else what was read may be outdated.
 		if len(c.compiled) >= maxCompiled {
 			clear(c.compiled)
 		}

@@ -55,15 +55,24 @@ func decide(d *Decision, f facts) {
 }
 
 // coolingDown asks whether the same error was answered a little while ago, on any of the caller's rows. A call that
-// worked is no error: it ends the cooldown.
+// worked is no error: it ends the cooldown. An answer that now asks for a longer wait extends it.
 func coolingDown(d *Decision, f facts) bool {
 	if d.Verdict.Class == v1alpha1.Working {
 		return false
+	}
+	asked := time.Duration(0)
+	if d.Verdict.Stated {
+		// Of a server that asks for the same wait each time, the deadline moves a little with each report: less than a
+		// tenth of the wait is no news worth a write.
+		asked = min(d.Verdict.Wait, f.maxWait) * 9 / 10
 	}
 	for _, row := range f.rows {
 		if cooldown := health.ActiveCooldown(row, d.Verdict.Signature, f.now); cooldown != nil {
 			if f.report.ID != "" && cooldown.LastReport == f.report.ID {
 				continue // This very report began it: it is being answered again.
+			}
+			if asked > cooldown.Until.Sub(f.now) {
+				continue
 			}
 			d.Outcome, d.Class, d.RetryAfter = CoolingDown, cooldown.Classification, cooldown.Until.Sub(f.now)
 			return true

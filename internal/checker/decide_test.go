@@ -319,3 +319,30 @@ func TestARequestToLookAgainJoinsWhatLooksAlready(t *testing.T) {
 		}
 	}
 }
+
+// A server that asks for a longer wait is heard while the error cools down; one that repeats itself costs no write.
+func TestALongerStatedWaitExtendsACooldown(t *testing.T) {
+	limited := classify.Verdict{RuleID: "http-429", Signature: "http-429", Class: v1alpha1.Intermittent}
+	stated := func(wait time.Duration) classify.Verdict {
+		v := limited
+		v.Wait, v.Stated = wait, true
+		return v
+	}
+	byRule := limited
+	byRule.Wait = time.Hour
+	cooling := []*v1alpha1.ToolHealth{nil, nil, rowOf(v1alpha1.ScopeProject, health.Cool(health.Trigger{Signature: "http-429", Class: v1alpha1.Intermittent, Wait: time.Minute, Report: "r0"}))}
+	into := func(wait time.Duration) want { return want{Classified, v1alpha1.Intermittent, wait, ""} }
+	still := func(wait time.Duration) want { return want{CoolingDown, v1alpha1.Intermittent, wait, ""} }
+	for _, tc := range []decisionCase{
+		{name: "a longer wait extends", verdict: stated(time.Hour), after: 40 * time.Second, want: into(time.Hour)},
+		{name: "a shorter one does not cut", verdict: stated(5 * time.Second), after: 40 * time.Second, want: still(20 * time.Second)},
+		{name: "the same wait a moment later is no news", verdict: stated(time.Minute), after: 5 * time.Second, want: still(55 * time.Second)},
+		{name: "the same wait much later is", verdict: stated(time.Minute), after: 30 * time.Second, want: into(time.Minute)},
+		{name: "what the rule says, it said before", verdict: byRule, after: 40 * time.Second, want: still(20 * time.Second)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.report, tc.rows = report(), cooling
+			tc.run(t)
+		})
+	}
+}

@@ -87,6 +87,8 @@ type Verdict struct {
 	// Wait is the cooldown that the rule or the answer states: 0, where the class's default applies, or from
 	// one second to MaxWait.
 	Wait time.Duration
+	// Stated says that Wait is what the answer itself asks for, rather than what the rule says.
+	Stated bool
 	// WaitNote says what was asked for where Wait was cut to the longest one; empty otherwise.
 	WaitNote string
 	// Action says what is written into the tool's health at once; never empty.
@@ -188,6 +190,7 @@ func (r *rule) reading(e v1alpha1.ToolError, now time.Time) Verdict {
 	verdict := r.verdict
 	if r.waitHeader != "" {
 		verdict.Wait, verdict.WaitNote = r.wait(&e, now, MaxWait)
+		verdict.Stated = verdict.Wait > 0
 	}
 	if r.fingerprint {
 		said := e.Message

@@ -26,13 +26,24 @@ func whichHost(reported, endpoint string) v1alpha1.HostMatch {
 	}
 }
 
-// bareHost is a host in lower case, without port, brackets and the root's dot.
+// bareHost is a host in lower case, without what runtimes write around it: scheme, user, port, path, brackets and the
+// root's dot. An address is in the one form that all its spellings have.
 func bareHost(s string) string {
 	s = strings.TrimSpace(s)
+	if _, rest, ok := strings.Cut(s, "://"); ok {
+		s = rest
+	}
+	if i := strings.IndexAny(s, "/?#"); i >= 0 {
+		s = s[:i]
+	}
+	s = s[strings.LastIndexByte(s, '@')+1:]
 	if host, _, err := net.SplitHostPort(s); err == nil {
 		s = host
 	}
 	s = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")
+	if address, err := netip.ParseAddr(s); err == nil {
+		return address.Unmap().String()
+	}
 	return strings.ToLower(strings.TrimSuffix(s, "."))
 }
 

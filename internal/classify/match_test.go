@@ -170,7 +170,11 @@ func TestHost(t *testing.T) {
 	}{
 		{"the same", "tool.example.com", "tool.example.com", endpoint},
 		{"in another case, with a port and a dot", "Tool.Example.Com.", "tool.example.com:443", endpoint},
+		{"as an address with user and path", "https://bob@Tool.example.com:443/mcp?x=1", "tool.example.com", endpoint},
 		{"another one", "other.example.com", "tool.example.com", foreign},
+		{"another one as an address", "https://other.example.com/tool.example.com", "tool.example.com", foreign},
+		{"an address in another spelling", "2001:db8:0:0::1", "2001:db8::1", endpoint},
+		{"an IPv4 address in IPv6", "::ffff:10.0.0.20", "10.0.0.20", endpoint},
 		{"a domain above", "example.com", "tool.example.com", foreign},
 		{"no reported host", "", "tool.example.com", unknown},
 		{"no known endpoint", "tool.example.com", "", unknown},

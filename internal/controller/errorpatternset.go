@@ -44,7 +44,7 @@ func (r *ErrorPatternSetReconciler) Reconcile(ctx context.Context, req ctrl.Requ
 		return ctrl.Result{}, fmt.Errorf("read namespace: %w", err)
 	}
 	if set.Status.ObservedGeneration != set.Generation {
-		r.Cascade.Forget() // This controller may hear of a change before the cascade does.
+		r.Cascade.Forget(set.Namespace) // This controller may hear of a change before the cascade does.
 	}
 	rules, problems, err := r.Cascade.Compiled(ctx, tenancy.PlaceOf(namespace, r.OperatorNamespace))
 	if err != nil {
@@ -147,9 +147,24 @@ func (r *ErrorPatternSetReconciler) above(ctx context.Context, changed client.Ob
 	return requests
 }
 
-// SetupWithManager registers the controller. What only a set's status says concerns no other.
+// inside returns the sets of a namespace.
+func (r *ErrorPatternSetReconciler) inside(ctx context.Context, namespace client.Object) []reconcile.Request {
+	var sets v1alpha1.ErrorPatternSetList
+	if err := r.Client.List(ctx, &sets, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range sets.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&sets.Items[i])})
+	}
+	return requests
+}
+
+// SetupWithManager registers the controller. What only a set's status says concerns no other; a namespace that changes
+// its tenant has other rules below its own.
 func (r *ErrorPatternSetReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("errorpatternset").For(&v1alpha1.ErrorPatternSet{}).
 		Watches(&v1alpha1.ErrorPatternSet{}, handler.EnqueueRequestsFromMapFunc(r.above), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inside), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WithOptions(cheap()).Complete(r)
 }
