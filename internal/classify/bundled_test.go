@@ -84,7 +84,7 @@ func TestBundledRulesOfTheSpecification(t *testing.T) {
 		{
 			report: v1alpha1.ToolError{HTTPStatus: ptr[int32](429), Headers: map[string]v1alpha1.HeaderValue{"Retry-After": "90"}},
 			want: Verdict{RuleID: "http-429", Signature: "http-429", Class: v1alpha1.Intermittent,
-				Wait: 90 * time.Second, Action: none},
+				Wait: 90 * time.Second, Stated: true, Action: none},
 			locked: true,
 		},
 		{

@@ -123,6 +123,7 @@ func told(all []string) string {
 // above returns the sets whose entries a changed one may take the place of, or leave nothing to match: those beside it
 // and those of the projects to which it applies.
 func (r *ErrorPatternSetReconciler) above(ctx context.Context, changed client.Object) []reconcile.Request {
+	r.Cascade.Forget(changed.GetNamespace()) // Else these could be judged by lists that do not know the change yet.
 	var sets v1alpha1.ErrorPatternSetList
 	if err := r.Client.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
