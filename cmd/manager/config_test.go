@@ -114,7 +114,7 @@ func TestOfTwoToolsWithOneNameTheOldestCounts(t *testing.T) {
 }
 
 func TestAProjectsRulesBeatItsTenantsAndOneBadEntryStopsNoOther(t *testing.T) {
-	tenant, p := newProject(t), project{t: t, namespace: "project-of-a-tenant"}
+	tenant, p := newProject(t), project{t: t, namespace: fmt.Sprintf("project-of-a-tenant-%d", projects.Add(1))}
 	p.must(env.Namespace(t.Context(), p.namespace, tenant.namespace))
 	alice := p.user("alice")
 	set := func(in project, name string, patterns ...v1alpha1.ErrorPattern) *v1alpha1.ErrorPatternSet {
@@ -145,7 +145,7 @@ func TestAProjectsRulesBeatItsTenantsAndOneBadEntryStopsNoOther(t *testing.T) {
 // TestASetSaysWhichOfItsEntriesAreNeverReached: also where what stands before them is changed elsewhere.
 func TestASetSaysWhichOfItsEntriesAreNeverReached(t *testing.T) {
 	startManager(t, testOptions())
-	tenant, p := newProject(t), project{t: t, namespace: "project-with-shadows"}
+	tenant, p := newProject(t), project{t: t, namespace: fmt.Sprintf("project-with-shadows-%d", projects.Add(1))}
 	p.must(env.Namespace(t.Context(), p.namespace, tenant.namespace))
 	pattern := func(id, body string) v1alpha1.ErrorPattern {
 		return v1alpha1.ErrorPattern{ID: v1alpha1.PatternID(id), Match: v1alpha1.ErrorMatch{BodyContains: []v1alpha1.Substring{v1alpha1.Substring(body)}},
@@ -173,7 +173,7 @@ func TestASetSaysWhichOfItsEntriesAreNeverReached(t *testing.T) {
 
 func TestARecipeSaysWhatOfItIsInForce(t *testing.T) {
 	startManager(t, testOptions())
-	tenant, p := newProject(t), project{t: t, namespace: "recipe-of-a-project"}
+	tenant, p := newProject(t), project{t: t, namespace: fmt.Sprintf("recipe-of-a-project-%d", projects.Add(1))}
 	p.must(env.Namespace(t.Context(), p.namespace, tenant.namespace))
 	zero := int32(0)
 	for _, in := range []struct {
