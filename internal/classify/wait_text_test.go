@@ -54,7 +54,35 @@ func TestStatedInText(t *testing.T) {
 		"Retry-After: Wed, 17 Jun 2026 08:02:00 GMT": 2 * m, `{"resets_at":1781683260}`: m, `{"resetsAt": 1781683260500}`: m + 500*time.Millisecond,
 		`{"quotaResetTimeStamp":"2026-06-17T08:10:00Z"}`: 10 * m, `{"reset_time": "2026-06-17T08:10:00Z"}`: 10 * m,
 
-		// Several waits: the longest.
+		// Several waits: the most direct, and of these the longest.
+		"Monthly usage resets in 20 days. Rate limited: try again in 3 s": 3 * s, "try again in 3 s. Monthly usage resets in 20 days": 3 * s,
+		"Daily quota resets in 2 hours, weekly quota resets in 3 days":                                        72 * h,
+		`{"documentation":"clients should wait 1 hour before retrying a banned key","retry_after_seconds":2}`: 2 * s,
+		`{"retry_after":2,"hint":"after that, wait 5 minutes. The limit resets in 2 hours"}`:                  2 * s,
+		`{"message":"Please retry in 21.479s.","details":[{"retryDelay":"21s"}]}`:                             21479 * time.Millisecond,
+		`{"message":"Please retry in 25s.","details":[{"retryDelay":"21s"}]}`:                                 21 * s,
+		`{"retry_after":0,"message":"try again in 30 s"}`:                                                     30 * s,
+		`{"message":"try again in 5 s","resets_in_seconds":3600}`:                                             5 * s,
+		"wait: 30 s, as the documentation says: retry after 5 minutes":                                        30 * s,
+
+		// The caller is not whom it concerns, or it is denied.
+		"We will try again in 10 minutes": noWait, "we'll try again in 10 minutes": noWait, "we will automatically retry in 5 s": noWait,
+		"The client will then try again in 10 minutes": noWait, "We will wait 10 minutes": noWait, "if you wait 30 days your plan resets": noWait,
+		"Do not try again in 5 minutes": noWait, "Don't try again in 5 minutes": noWait, "Do not wait 10 minutes; go on": noWait,
+		"You no longer have to wait 95 seconds": noWait, "there is no need to wait 5 minutes": noWait, "you don’t have to wait 5 minutes": noWait,
+		"it is no longer banned for 5 minutes": noWait, "never wait 5 minutes": noWait, "last reset at 2026-06-17T08:10:00Z": noWait,
+		"If you wait 30 days your plan resets. Try again in 10 s": 10 * s, "We will not try again in 10 minutes: try again in 5 s": 5 * s,
+		"You will have to wait 5 minutes": 5 * m, "we ask you to wait 5 minutes": 5 * m, "you will be able to try again in 5 minutes": 5 * m,
+		"Request not allowed, try again in 5 s": 5 * s, "Request not allowed try again in 5 s": 5 * s, "Not now: wait 5 s": 5 * s,
+		"Your quota will reset in 2 hours": 2 * h,
+
+		// Maintenance.
+		"Scheduled maintenance, back in 2 hours": 2 * h, "Down for maintenance. Back in 2 hours.": 2 * h, "available again in 30 minutes": 30 * m,
+		"The service is available again in 30 minutes": 30 * m, "We're under maintenance and back at 08:10 UTC": 10 * m,
+		"Maintenance. We will be back in 30 minutes": 30 * m, "transaction rolled back in 30 seconds": noWait,
+		"during maintenance the transaction was rolled back after 30 s": noWait, "the server came back after 30 s": noWait,
+
+		// Several limits.
 		"requests: try again in 1s; tokens: try again in 6m0s; images: try again in 2s": 6 * m,
 
 		// What states no wait.
@@ -112,6 +140,13 @@ func TestTextCountsFromTheReport(t *testing.T) {
 	}
 }
 
+// textWait is the wait that a text alone states.
+func textWait(text string, at time.Time) (time.Duration, bool) {
+	var found stated
+	textWaits(text, at, &found)
+	return found.wait()
+}
+
 // adversarialTexts make the most of what is read ahead.
 var adversarialTexts = map[string]string{
 	"announcements": "retry your the this request after about at least ",
@@ -161,7 +196,7 @@ func FuzzTextWait(f *testing.F) {
 		}
 		// Nothing that stands before hides a finished sentence.
 		if len(a+b) < maxWaitText/2 {
-			if later, ok := textWait(a+b+" . try again in 3 s", at); !ok || later < 3*time.Second {
+			if later, ok := textWait(a+b+" . retry_after: 3 s", at); !ok || later < 3*time.Second {
 				t.Fatalf("wait %v, %v with a sentence more", later, ok)
 			}
 		}

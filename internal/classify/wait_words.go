@@ -31,6 +31,14 @@ type phrase struct {
 	needs words
 	// unless are words none of which may stand directly before.
 	unless words
+	// alone says that none of them is needed where the phrase begins a clause.
+	alone bool
+	// calls says that the phrase names the call, so that somebody else's counts for nothing: "we will try again".
+	calls bool
+	// always says that a denial before does not matter: "do not call until".
+	always bool
+	// renews says that the phrase is about the return of an allowance.
+	renews bool
 	// fillers are words that may stand before the link.
 	fillers words
 	// links are the words that lead to the value, and how it is read.
@@ -43,6 +51,7 @@ type phrase struct {
 // "expires in 3600 s" and "at most 5 minutes" say nothing about when to come back.
 var phrases = map[string]phrase{
 	"retry": {
+		calls:   true,
 		unless:  wordsOf("will no not never max maximum did last first"),
 		fillers: wordsOf("again your the this request requests call operation only"),
 		links: map[string]reading{
@@ -50,17 +59,22 @@ var phrases = map[string]phrase{
 		},
 	},
 	"try": {
+		calls:   true,
 		unless:  wordsOf("will no not never did on this each every last first second third"),
 		fillers: wordsOf("your the request requests call operation later only"),
 		links:   map[string]reading{"in": relative, "after": relative | absolute},
 	},
 	"again": {
+		calls:  true,
 		needs:  wordsOf("try retry available allowed permitted request requests send call submit attempt use"),
 		unless: wordsOf("failed fails failing fail timed error errors occurred happened disconnected"),
 		links:  map[string]reading{"in": relative, "after": relative | absolute, "at": absolute, "on": absolute},
 	},
+	// "Transaction rolled back in 5 s" and "the connection came back after 5 s" are reports.
 	"back": {
-		needs:   wordsOf("come check be"),
+		needs:   wordsOf("come check be maintenance"),
+		unless:  wordsOf("was were been rolled came dated went rolling"),
+		alone:   true,
 		fillers: wordsOf("online up"),
 		links:   map[string]reading{"in": relative, "after": relative | absolute, "at": absolute},
 	},
@@ -71,13 +85,15 @@ var phrases = map[string]phrase{
 	"refills":   renewal,
 	// Connections are reset too.
 	"reset": {
-		unless:  wordsOf("connection connections conn stream socket channel tcp peer was were been got not failed password session"),
+		unless:  wordsOf("connection connections conn stream socket channel tcp peer was were been got not failed password session last since"),
+		renews:  true,
 		fillers: wordsOf("automatically again"),
 		links: map[string]reading{
 			"in": relative, "after": relative, "delay": relative, "at": absolute, "on": absolute, "time": absolute, "timestamp": absolute,
 		},
 	},
 	"wait": {
+		calls:   true,
 		unless:  wordsOf("max maximum lock pool had did could after timed out timeout exceeded"),
 		fillers: wordsOf("time"),
 		direct:  relative,
@@ -90,6 +106,7 @@ var phrases = map[string]phrase{
 	"throttled":   {unless: wordsOf("was were"), links: map[string]reading{"for": relative}},
 	"banned":      {unless: wordsOf("was were"), links: map[string]reading{"for": relative}},
 	"until": {
+		always: true,
 		needs: wordsOf("wait retry try again request requests limited throttled blocked banned unavailable available maintenance " +
 			"limit quota paused suspended"),
 		unless: wordsOf("valid"),
@@ -99,6 +116,7 @@ var phrases = map[string]phrase{
 
 // renewal is how the return of an allowance is announced.
 var renewal = phrase{
+	renews:  true,
 	unless:  wordsOf("token tokens"),
 	fillers: wordsOf("automatically again daily every day"),
 	links:   map[string]reading{"in": relative, "after": relative, "at": absolute, "on": absolute},
@@ -109,6 +127,15 @@ var renewal = phrase{
 var qualifiers = wordsOf("about approximately approx roughly around another at least the next for of is additional minimum just only less than stamp")
 
 var (
+	// denials deny what follows; the t is that of "don't".
+	denials = wordsOf("not never no cannot dont t without")
+	// helpers may stand between a denial and what it denies: "no longer have to wait".
+	helpers = wordsOf("have has need needs to longer be required")
+	// others do something themselves, or name a condition.
+	others = wordsOf("will ll we i if")
+	// adverbs change nothing about who does what: "we will automatically try again".
+	adverbs = wordsOf("automatically then now also just simply you please try retry s")
+
 	// articles are those of "in a minute".
 	articles = wordsOf("a an one")
 	// clockWords stand for a time of the day.
@@ -144,7 +171,7 @@ func buildVocabulary() map[string]string {
 		add(p.unless)
 		add(p.fillers)
 	}
-	for _, set := range []words{qualifiers, articles, clockWords, meridiems, between, more, toWord, zoneLeads, monthNames} {
+	for _, set := range []words{qualifiers, articles, clockWords, meridiems, between, more, toWord, zoneLeads, monthNames, denials, helpers, others, adverbs} {
 		add(set)
 	}
 	for unit := range units {
