@@ -71,6 +71,8 @@ func TestStatedInText(t *testing.T) {
 		"Do not try again in 5 minutes": noWait, "Don't try again in 5 minutes": noWait, "Do not wait 10 minutes; go on": noWait,
 		"You no longer have to wait 95 seconds": noWait, "there is no need to wait 5 minutes": noWait, "you don’t have to wait 5 minutes": noWait,
 		"it is no longer banned for 5 minutes": noWait, "never wait 5 minutes": noWait, "last reset at 2026-06-17T08:10:00Z": noWait,
+		"We are going to try again in 10 minutes": noWait, "the job is scheduled to retry in 5 s": noWait, "you are not required to wait 5 s": noWait,
+		"we will back off for 10 s": noWait, "do not back off for 10 s": noWait, "You are going to have to wait 5 minutes": 5 * m,
 		"If you wait 30 days your plan resets. Try again in 10 s": 10 * s, "We will not try again in 10 minutes: try again in 5 s": 5 * s,
 		"You will have to wait 5 minutes": 5 * m, "we ask you to wait 5 minutes": 5 * m, "you will be able to try again in 5 minutes": 5 * m,
 		"Request not allowed, try again in 5 s": 5 * s, "Request not allowed try again in 5 s": 5 * s, "Not now: wait 5 s": 5 * s,
@@ -129,6 +131,8 @@ func TestTextCountsFromTheReport(t *testing.T) {
 		{"a day of the next year", v1alpha1.ToolError{Date: &december, Body: "resets Jan 1 at 12am (UTC)"}, 12 * time.Hour},
 		{"a day of 23 hours", v1alpha1.ToolError{Date: &clocksGoForward, Body: "resets at midnight PT"}, 22*time.Hour + 30*time.Minute},
 		{"the message and the body: the longer", v1alpha1.ToolError{Message: "retry in 21.5s", Body: "retry in 21s"}, 21500 * time.Millisecond},
+		{"a name in the body before a sentence of the message", v1alpha1.ToolError{Message: "wait 1 hour", Body: `{"retry_after":2}`}, 2 * time.Second},
+		{"a sentence of the message before a renewal in the body", v1alpha1.ToolError{Message: "retry in 3 s", Body: "the quota resets in 20 days"}, 3 * time.Second},
 		{"a header before the text", v1alpha1.ToolError{Headers: headers{"Retry-After": "5"}, Body: "retry in 21s"}, 5 * time.Second},
 		{"the text where allowance is left", v1alpha1.ToolError{Headers: headers{"X-RateLimit-Reset": "900", "X-RateLimit-Remaining": "9"}, Body: "retry in 21s"}, 21 * time.Second},
 	} {

@@ -78,7 +78,7 @@ var phrases = map[string]phrase{
 		fillers: wordsOf("online up"),
 		links:   map[string]reading{"in": relative, "after": relative | absolute, "at": absolute},
 	},
-	"off":       {needs: wordsOf("back"), links: map[string]reading{"for": relative}},
+	"off":       {calls: true, needs: wordsOf("back"), links: map[string]reading{"for": relative}},
 	"resets":    renewal,
 	"refreshes": renewal,
 	"renews":    renewal,
@@ -130,11 +130,11 @@ var (
 	// denials deny what follows; the t is that of "don't".
 	denials = wordsOf("not never no cannot dont t without")
 	// helpers may stand between a denial and what it denies: "no longer have to wait".
-	helpers = wordsOf("have has need needs to longer be required")
+	helpers = wordsOf("have has need needs longer be required")
 	// others do something themselves, or name a condition.
-	others = wordsOf("will ll we i if")
+	others = wordsOf("will ll we i if going scheduled")
 	// adverbs change nothing about who does what: "we will automatically try again".
-	adverbs = wordsOf("automatically then now also just simply you please try retry s")
+	adverbs = wordsOf("automatically then now also just simply you please to try retry back s")
 
 	// articles are those of "in a minute".
 	articles = wordsOf("a an one")
