@@ -135,11 +135,11 @@ func (p *phrase) rankOf(text string) rank {
 	if p.renews {
 		return byRenewal
 	}
-	name := strings.IndexAny(text, " \t\r\n:=")
-	if name < 0 || text[name] != ':' && text[name] != '=' {
-		return bySentence
+	end := strings.IndexAny(text, " \t\r\n:=")
+	if p.names && end >= 0 && (text[end] == ':' || text[end] == '=') {
+		return byName
 	}
-	return byName
+	return bySentence
 }
 
 // value reads what the phrase announces.
@@ -254,9 +254,13 @@ func (c *cursor) number(since cursor) bool {
 	return n.kind == lexNumber && n.end == c.at && len(n.whole) <= maxDelta && c.endsNumber()
 }
 
-// endsNumber reports whether the number that was just read is complete and counts nothing: "after 3 attempts".
+// endsNumber reports whether the number that was just read is complete and counts nothing: "after 3 attempts". It
+// ends with its line, as those of headers do that stand in a text.
 func (c *cursor) endsNumber() bool {
 	l := c.peek()
+	if space := c.text[c.at:l.start]; strings.Contains(space, "\n") || strings.Contains(space, `\n`) {
+		return true
+	}
 	return l.kind != lexWord && l.kind != lexNumber && l.mark != '%' && l.mark != '/' && l.mark != '-'
 }
 

@@ -63,7 +63,10 @@ func TestStatedInText(t *testing.T) {
 		`{"message":"Please retry in 25s.","details":[{"retryDelay":"21s"}]}`:                                 21 * s,
 		`{"retry_after":0,"message":"try again in 30 s"}`:                                                     30 * s,
 		`{"message":"try again in 5 s","resets_in_seconds":3600}`:                                             5 * s,
-		"wait: 30 s, as the documentation says: retry after 5 minutes":                                        30 * s,
+		"HTTP/1.1 429\r\nRetry-After: 30\r\nServer: x":                                                        30 * s, `{"log":"Retry-After: 30\nServer: x"}`: 30 * s, "Retry-After: 3 attempts": noWait,
+		"Retry-After: 30\nWait 5 minutes, as the documentation says": 30 * s, "retry_after=30 s. Wait 5 minutes": 30 * s,
+		`{"try_again_in":"5 s","hint":"wait 5 minutes"}`: 5 * s, `{"queue_wait":"2ms","message":"try again in 20 s"}`: 20 * s,
+		"Request was throttled. Expected available in 45 seconds.": 45 * s,
 
 		// The caller is not whom it concerns, or it is denied.
 		"We will try again in 10 minutes": noWait, "we'll try again in 10 minutes": noWait, "we will automatically retry in 5 s": noWait,

@@ -37,6 +37,9 @@ type phrase struct {
 	calls bool
 	// always says that a denial before does not matter: "do not call until".
 	always bool
+	// names says that the phrase is the name of an answer's wait where a value is named so: retry_after. A name like
+	// queue_wait may stand for anything.
+	names bool
 	// renews says that the phrase is about the return of an allowance.
 	renews bool
 	// fillers are words that may stand before the link.
@@ -52,6 +55,7 @@ type phrase struct {
 var phrases = map[string]phrase{
 	"retry": {
 		calls:   true,
+		names:   true,
 		unless:  wordsOf("will no not never max maximum did last first"),
 		fillers: wordsOf("again your the this request requests call operation only"),
 		links: map[string]reading{
@@ -60,12 +64,14 @@ var phrases = map[string]phrase{
 	},
 	"try": {
 		calls:   true,
+		names:   true,
 		unless:  wordsOf("will no not never did on this each every last first second third"),
 		fillers: wordsOf("your the request requests call operation later only"),
 		links:   map[string]reading{"in": relative, "after": relative | absolute},
 	},
 	"again": {
 		calls:  true,
+		names:  true,
 		needs:  wordsOf("try retry available allowed permitted request requests send call submit attempt use"),
 		unless: wordsOf("failed fails failing fail timed error errors occurred happened disconnected"),
 		links:  map[string]reading{"in": relative, "after": relative | absolute, "at": absolute, "on": absolute},
@@ -100,7 +106,7 @@ var phrases = map[string]phrase{
 	},
 	"cooldown": {unless: wordsOf("max maximum"), fillers: wordsOf("period remaining time"), direct: relative},
 	// "100 calls are available in 24 hours" is a limit, "will be available in 24 hours" a wait.
-	"available":   {needs: wordsOf("be is next"), links: map[string]reading{"in": relative, "at": absolute}},
+	"available":   {needs: wordsOf("be is next expected"), links: map[string]reading{"in": relative, "at": absolute}},
 	"unavailable": {unless: wordsOf("was were been"), links: map[string]reading{"for": relative}},
 	"limited":     {unless: wordsOf("was were been"), links: map[string]reading{"for": relative}},
 	"throttled":   {unless: wordsOf("was were"), links: map[string]reading{"for": relative}},
