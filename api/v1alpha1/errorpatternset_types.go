@@ -214,7 +214,7 @@ type ErrorMatch struct {
 }
 
 // HeaderMatch says what must hold for one header of the answer: exactly one of equals, contains and present is
-// set. The value's surrounding white space does not count, its case does.
+// set. Neither the value's surrounding white space nor the case of its letters of ASCII counts.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.equals) ? 1 : 0) + (has(self.contains) ? 1 : 0) + (has(self.present) ? 1 : 0) == 1",message="set exactly one of equals, contains and present"
 type HeaderMatch struct {
@@ -225,13 +225,13 @@ type HeaderMatch struct {
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][-A-Za-z0-9_]*$`
 	Name string `json:"name"`
 
-	// equals is what the whole value must be.
+	// equals is what the whole value must be, in upper or lower case.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Equals string `json:"equals,omitempty"`
 
-	// contains is what must stand in the value.
+	// contains is what must stand in the value, in upper or lower case.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256

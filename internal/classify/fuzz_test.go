@@ -81,12 +81,12 @@ func seconds(d time.Duration) string {
 // FuzzJSON: what is read at a place is what the standard library reads there, and a text that it refuses is no JSON.
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{
-		`{"error":{"code":"E1"}}`, `{"error":{"code":-32603.5e+1}}`, `[{"a":1}]`, `{"a":1,"a":{"b":2}}`, `{"a":{"b":2},"a":1}`, `{"a/b":{"~c":"\u00e4\n"}}`,
+		`{"error":{"code":"E1"}}`, `{"error":{"code":-32603.5e+1}}`, `[{"a":1}]`, `{"a":1,"a":{"b":2}}`, `{"a":{"b":2},"a":1}`, `{"a":{"b":{"c":2}},"a":{"b":{}},"a":{}}`, `[{"a":{"b":1},"a":{}}]`, `{"a/b":{"~c":"\u00e4\n"}}`,
 		`"x`, `{"a":01}`, `{"a":tru}`, `{"a":1,}`, `{"\ud800":"\ud800"}`, "{\"a\":\"\x01\"}", "\xff", `{"a":"\x"}`, "data: {\"a\":1}\n\n", "[[[[[[[[[[",
 	} {
 		f.Add(seed)
 	}
-	pointers := []string{"/a", "/a/b", "/error/code", "/0/a", "/a~1b/~0c", "/"}
+	pointers := []string{"/a", "/a/b", "/a/b/c", "/error/code", "/0/a", "/0/a/b", "/a~1b/~0c", "/"}
 	var p places
 	for _, pointer := range pointers {
 		p.add(pointer)

@@ -33,20 +33,28 @@ type scalar struct {
 // place is a node of the tree of all places that the rules ask for.
 type place struct {
 	// id is the place's number, or -1 where no rule asks for it itself.
-	id   int
+	id int
+	// node is its number in the tree, where a parent's is lower than its children's; the root's is 0.
+	node int
 	next map[string]*place
 }
+
+// branch is what is known of a node without walking the tree.
+type branch struct{ parent, id int }
 
 // places are the places of a JSON text that the rules ask for.
 type places struct {
 	root  place
 	count int
+	// nodes are all nodes by number.
+	nodes []branch
 }
 
 // add gives the number of a place, by its RFC 6901 pointer, which must be valid.
 func (p *places) add(pointer string) int {
-	if p.root.next == nil {
+	if p.nodes == nil {
 		p.root.id = -1
+		p.nodes = []branch{{id: -1}}
 	}
 	at := &p.root
 	for _, token := range strings.Split(pointer, "/")[1:] {
@@ -55,12 +63,14 @@ func (p *places) add(pointer string) int {
 			at.next = map[string]*place{}
 		}
 		if at.next[token] == nil {
-			at.next[token] = &place{id: -1}
+			at.next[token] = &place{id: -1, node: len(p.nodes)}
+			p.nodes = append(p.nodes, branch{parent: at.node, id: -1})
 		}
 		at = at.next[token]
 	}
 	if at.id < 0 {
 		at.id = p.count
+		p.nodes[at.node].id = p.count
 		p.count++
 	}
 	return at.id
@@ -80,11 +90,13 @@ func isPointer(s string) bool {
 }
 
 // read gives the scalars that stand at the places of a body, by number. The body is JSON, or a stream of
-// server-sent events, of which the last one counts whose data is JSON. It is nil where there is no JSON.
+// server-sent events, of which the last one counts whose data is JSON; a byte order mark before either does not
+// count. It is nil where there is no JSON. The cost grows with the length of the body plus the number of places.
 func (p *places) read(body string) []scalar {
 	if len(body) > maxJSON {
 		return nil
 	}
+	body = strings.TrimPrefix(body, "\ufeff")
 	found := make([]scalar, p.count)
 	if p.scan(body, found) {
 		return found
@@ -92,16 +104,17 @@ func (p *places) read(body string) []scalar {
 	if !strings.Contains(body, "data:") {
 		return nil
 	}
-	ok, spare := false, make([]scalar, p.count)
+	last, ok := "", false
 	events(body, func(data string) {
-		clear(spare)
-		if p.scan(data, spare) {
-			found, spare, ok = spare, found, true
+		if isJSON(data) {
+			last, ok = data, true
 		}
 	})
 	if !ok {
 		return nil
 	}
+	clear(found)
+	p.scan(last, found)
 	return found
 }
 
@@ -122,8 +135,35 @@ func events(body string, each func(data string)) {
 // scan reads a JSON text once, from its beginning to its end, and notes what stands at the places. It is false
 // where the text is no JSON; then what it noted says nothing.
 func (p *places) scan(text string, found []scalar) bool {
-	s := scanner{text: text, found: found}
-	return s.value(&p.root, 0) && s.end()
+	s := scanner{text: text, found: found, visits: make([]int, max(len(p.nodes), 1))}
+	s.visit(&p.root)
+	if !s.value(&p.root, 0) || !s.end() {
+		return false
+	}
+	p.forget(found, s.visits)
+	return true
+}
+
+// forget drops what stands in a member that a later one of the same name replaced: of two the last counts, as most
+// parsers have it. A place counts if it was last visited in the last visit to its parent. To look at each place
+// once at the end, and not at all of a member's with each repetition, keeps the cost of a body with many linear.
+func (p *places) forget(found []scalar, visits []int) {
+	for node := 1; node < len(p.nodes); node++ {
+		at := p.nodes[node]
+		if parent := visits[at.parent]; parent != 0 && visits[node] > parent {
+			continue
+		}
+		visits[node] = 0
+		if at.id >= 0 {
+			found[at.id] = scalar{}
+		}
+	}
+}
+
+// isJSON reports whether a text is JSON that scan can read.
+func isJSON(text string) bool {
+	s := scanner{text: text}
+	return s.value(nil, 0) && s.end()
 }
 
 // scanner is where the reading of a JSON text stands.
@@ -131,6 +171,19 @@ type scanner struct {
 	text  string
 	at    int
 	found []scalar
+	// visits is the ordinal of the last visit to each node, 0 for none.
+	visits  []int
+	visited int
+}
+
+// visit notes that a place begins, and drops what an earlier member of the same name left there.
+func (s *scanner) visit(here *place) {
+	if here == nil {
+		return
+	}
+	s.visited++
+	s.visits[here.node] = s.visited
+	s.note(here, scalar{})
 }
 
 // peek skips white space and gives the next byte, 0 at the end.
@@ -204,23 +257,12 @@ func (s *scanner) object(here *place, depth int) bool {
 		if here != nil {
 			member = here.next[key]
 		}
-		s.forget(member)
+		s.visit(member)
 		if !s.value(member, depth+1) {
 			return false
 		}
 	}
 	return true
-}
-
-// forget drops what an earlier member of the same name left: of two the last counts, as most parsers have it.
-func (s *scanner) forget(here *place) {
-	if here == nil {
-		return
-	}
-	s.note(here, scalar{})
-	for _, next := range here.next {
-		s.forget(next)
-	}
 }
 
 func (s *scanner) array(here *place, depth int) bool {
@@ -233,6 +275,7 @@ func (s *scanner) array(here *place, depth int) bool {
 		if here != nil && here.next != nil {
 			element = here.next[strconv.Itoa(i)]
 		}
+		s.visit(element)
 		if !s.value(element, depth+1) {
 			return false
 		}

@@ -1,8 +1,10 @@
 package classify
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -35,6 +37,12 @@ func TestPlaces(t *testing.T) {
 		{"of two members the last", `{"a":1,"a":2}`, "/a", "2", numeric},
 		{"an object over a scalar", `{"a":1,"a":{}}`, "/a", "", absent},
 		{"a scalar over an object", `{"a":{"b":1},"a":2}`, "/a/b", "", absent},
+		{"a member of the first of two members", `{"a":{"b":1},"a":{"c":2}}`, "/a/b", "", absent},
+		{"a member of an element of the first of two members", `{"a":[{"b":1}],"a":[{}]}`, "/a/0/b", "", absent},
+		{"deep in the first of three members", `{"a":{"b":{"c":1}},"a":{},"a":{"b":{}}}`, "/a/b/c", "", absent},
+		{"deep in the last of two members", `{"a":1,"a":{"b":{"c":1},"b":{"c":2}}}`, "/a/b/c", "2", numeric},
+		{"a byte order mark before it", "\ufeff{\"a\":1}", "/a", "1", numeric},
+		{"a byte order mark in it", "{\ufeff\"a\":1}", "/a", "", absent},
 		{"white space", " {\t\"a\" :\r\n1 } ", "/a", "1", numeric},
 
 		{"no JSON", `a`, "/a", "", absent},
@@ -52,6 +60,9 @@ func TestPlaces(t *testing.T) {
 		{"too large", `{"a":1,"b":"` + strings.Repeat(`x`, maxJSON) + `"}`, "/a", "", absent},
 
 		{"an event", "event: message\ndata: {\"a\":1}\n\n", "/a", "1", numeric},
+		{"an event behind a byte order mark", "\ufeffdata: {\"a\":1}\n\n", "/a", "1", numeric},
+		{"nothing from an event before the last", "data: {\"a\":1}\n\ndata: {}\n\n", "/a", "", absent},
+		{"nothing from an event that breaks off", "data: {\"b\":1}\n\ndata: {\"a\":1\n\n", "/a", "", absent},
 		{"an event without an end", "data:{\"a\":1}", "/a", "1", numeric},
 		{"an event in two lines", "data: {\"a\":\ndata: 1}\r\n\r\n", "/a", "1", numeric},
 		{"the last of two events", "data: {\"a\":1}\n\ndata: {\"a\":2}\n\n", "/a", "2", numeric},
@@ -89,5 +100,39 @@ func TestPlacesShareOneReading(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"x", "y", "z"}, got); diff != "" {
 		t.Errorf("values (-want +got):\n%s", diff)
+	}
+}
+
+// TestRepeatedMembersCostNoMore: to repeat a member or an event under which rules ask for thousands of places costs
+// about what one costs that no rule asks for. A walk of its places with each repetition would cost 500 times that.
+func TestRepeatedMembersCostNoMore(t *testing.T) {
+	var p places
+	for i := range 16_000 {
+		p.add(fmt.Sprintf("/e/%d", i))
+	}
+	best := func(body string) time.Duration {
+		least := time.Hour
+		for range 7 {
+			start := time.Now()
+			if p.read(body) == nil {
+				t.Fatal("it is no JSON")
+			}
+			least = min(least, time.Since(start))
+		}
+		return least
+	}
+	object := func(member string) string {
+		return "{" + strings.TrimSuffix(strings.Repeat(member, 16<<10/len(member)), ",") + "}"
+	}
+	unknown := best(object(`"f":1,`))
+	for name, body := range map[string]string{
+		"a scalar": object(`"e":1,`), "an object": object(`"e":{},`), "a place": object(`"e":{"7":1},`),
+		"events": strings.Repeat("data: {\"e\":1}\n\n", 1000),
+	} {
+		took := best(body)
+		t.Logf("%s: %.1f times the %v of an unknown member", name, float64(took)/float64(unknown), unknown)
+		if took > 20*unknown {
+			t.Errorf("%s: took %v, an unknown member %v", name, took, unknown)
+		}
 	}
 }

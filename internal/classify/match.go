@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/classify/scan"
 )
 
 // gate is what of a rule is tried first: all gates stand side by side, and most rules end there.
@@ -79,7 +80,8 @@ type rule struct {
 	fingerprint bool
 }
 
-// headerRule asks for a header. Without equals and contains only its presence counts.
+// headerRule asks for a header. Without equals and contains, which are in lower case as far as ASCII goes, only its
+// presence counts.
 type headerRule struct {
 	name, equals, contains string
 	present                bool
@@ -134,7 +136,7 @@ func (a *questions) newRule(p *v1alpha1.ErrorPattern) rule {
 		r.types = append(r.types, a.types.add(string(name)))
 	}
 	for _, h := range m.Header {
-		r.headers = append(r.headers, headerRule{strings.ToLower(h.Name), h.Equals, h.Contains, h.Present == nil || *h.Present})
+		r.headers = append(r.headers, headerRule{strings.ToLower(h.Name), scan.Fold(h.Equals), scan.Fold(h.Contains), h.Present == nil || *h.Present})
 	}
 	for _, f := range m.JSONField {
 		r.fields = append(r.fields, fieldRule{a.places.add(f.Pointer), f.In})
@@ -225,12 +227,14 @@ func (r *rule) matchesHeaders(s *subject) bool {
 	for i := range r.headers {
 		h := &r.headers[i]
 		value, ok := header(s.err, h.name)
-		switch {
-		case ok != h.present:
+		if ok != h.present {
 			return false
-		case h.equals != "" && value != h.equals:
-			return false
-		case !strings.Contains(value, h.contains):
+		}
+		if h.equals == "" && h.contains == "" {
+			continue
+		}
+		value = scan.Fold(value)
+		if h.equals != "" && value != h.equals || !strings.Contains(value, h.contains) {
 			return false
 		}
 	}

@@ -124,7 +124,10 @@ func TestSelectors(t *testing.T) {
 
 		{"a header equals", match{Header: []v1alpha1.HeaderMatch{{Name: "x-a", Equals: "b c"}}}, report{Headers: headers{"X-A": " b c "}}, true},
 		{"a header equals only in part", match{Header: []v1alpha1.HeaderMatch{{Name: "x-a", Equals: "b"}}}, report{Headers: headers{"x-a": "b c"}}, false},
-		{"a header's value in another case", match{Header: []v1alpha1.HeaderMatch{{Name: "x-a", Equals: "B"}}}, report{Headers: headers{"x-a": "b"}}, false},
+		{"a header's value in another case", match{Header: []v1alpha1.HeaderMatch{{Name: "x-a", Equals: "B c"}}}, report{Headers: headers{"x-a": "b C"}}, true},
+		{"a header's value in another case beyond ASCII", match{Header: []v1alpha1.HeaderMatch{{Name: "x-a", Equals: "Ä"}}}, report{Headers: headers{"x-a": "ä"}}, false},
+		{"a sign that only Unicode takes for a letter of ASCII", match{Header: []v1alpha1.HeaderMatch{{Name: "x-a", Equals: "k"}}}, report{Headers: headers{"x-a": "\u212a"}}, false},
+		{"a header contains in another case", match{Header: []v1alpha1.HeaderMatch{{Name: "X-A", Contains: "application/JSON"}}}, report{Headers: headers{"x-a": "Application/json; a"}}, true},
 		{"a header contains", match{Header: []v1alpha1.HeaderMatch{{Name: "X-A", Contains: "html"}}}, report{Headers: headers{"x-a": "text/html; a"}}, true},
 		{"a header does not contain", match{Header: []v1alpha1.HeaderMatch{{Name: "X-A", Contains: "json"}}}, report{Headers: headers{"x-a": "text/html"}}, false},
 		{"no header to contain it", match{Header: []v1alpha1.HeaderMatch{{Name: "X-A", Contains: "json"}}}, report{}, false},

@@ -84,7 +84,8 @@ func TestShadows(t *testing.T) {
 		{"a header that is not there", match{Header: absent}, match{Header: absent}, true},
 		{"a header that is there is not absent", match{Header: absent}, match{Header: present}, false},
 		{"a header's longer text", match{Header: contains}, match{Header: headers(v1alpha1.HeaderMatch{Name: "x-shop", Contains: "is closed"})}, true},
-		{"a header's text in another case", match{Header: contains}, match{Header: headers(v1alpha1.HeaderMatch{Name: "x-shop", Contains: "Closed"})}, false},
+		{"a header's text in another case", match{Header: contains}, match{Header: headers(v1alpha1.HeaderMatch{Name: "x-shop", Contains: "Is CLOSED"})}, true},
+		{"a header's value in another case", match{Header: equals}, match{Header: headers(v1alpha1.HeaderMatch{Name: "x-shop", Equals: "Closed Today"})}, true},
 		{"another header", match{Header: present}, match{Header: headers(v1alpha1.HeaderMatch{Name: "x-other", Present: ptr(true)})}, false},
 		{"one header of two", match{Header: present}, match{Header: append(headers(v1alpha1.HeaderMatch{Name: "x-other", Present: ptr(true)}), equals...)}, true},
 		{"two headers of one", match{Header: append(headers(v1alpha1.HeaderMatch{Name: "x-other", Present: ptr(true)}), equals...)}, match{Header: equals}, false},
@@ -185,7 +186,7 @@ func (w world) match() v1alpha1.ErrorMatch {
 	w.maybe(6, func() { m.ErrorCode = some(w, worldCodes...)[0] })
 	w.maybe(6, func() { m.ErrorCodeIn = some(w, worldCodes...) })
 	w.maybe(4, func() {
-		m.Header = some(w, v1alpha1.HeaderMatch{Name: "h", Equals: "ab"}, v1alpha1.HeaderMatch{Name: "H", Contains: "a"}, v1alpha1.HeaderMatch{Name: "h", Contains: "b"},
+		m.Header = some(w, v1alpha1.HeaderMatch{Name: "h", Equals: "ab"}, v1alpha1.HeaderMatch{Name: "h", Equals: "aB"}, v1alpha1.HeaderMatch{Name: "h", Contains: "AB"}, v1alpha1.HeaderMatch{Name: "H", Contains: "a"}, v1alpha1.HeaderMatch{Name: "h", Contains: "b"},
 			v1alpha1.HeaderMatch{Name: "h", Present: ptr(true)}, v1alpha1.HeaderMatch{Name: "g", Present: ptr(false)}, v1alpha1.HeaderMatch{Name: "g", Present: ptr(true)}, v1alpha1.HeaderMatch{Name: "g", Contains: "ab"})
 	})
 	w.maybe(4, func() {
@@ -222,7 +223,7 @@ func (w world) report(m *v1alpha1.ErrorMatch) (Call, v1alpha1.ToolError) {
 	}
 	w.maybe(2, func() { e.ExceptionTypes = some(w, append(texts(worldTypes...), m.ExceptionType...)...) })
 	w.maybe(2, func() { e.ErrorCode = some(w, worldCodes...)[0] })
-	w.maybe(2, func() { e.Headers["H"] = some[v1alpha1.HeaderValue](w, "ab", " ab ", "a", "cab", "")[0] })
+	w.maybe(2, func() { e.Headers["H"] = some[v1alpha1.HeaderValue](w, "ab", " Ab ", "A", "caB", "")[0] })
 	w.maybe(4, func() { e.Headers["g"] = some[v1alpha1.HeaderValue](w, "ab", "b")[0] })
 	text := strings.Join(append(some(w, append(worldTexts, "nothing")...), asText(m.BodyContainsAll)...), " ")
 	w.maybe(2, func() { e.Message = strings.Join(append(some(w, worldTexts...), asText(m.MessageContainsAll)...), " ") })

@@ -95,13 +95,14 @@ func askedWait(e *v1alpha1.ToolError, name string, now time.Time) (wait time.Dur
 	return wait, "the text", ok
 }
 
-// statedInText is the longest wait that the message and the body state. Both may repeat one wait in different
-// precision, or name several limits that must all pass; and to call again too early is what a server punishes,
-// while a wait is bounded and a success ends it.
+// statedInText is the wait that the message and the body state: the longest of those stated most directly. Both may
+// repeat one wait in different precision, or name several limits that must all pass; and to call again too early
+// is what a server punishes, while a wait is bounded and a success ends it.
 func statedInText(e *v1alpha1.ToolError, at time.Time) (time.Duration, bool) {
-	inMessage, ok := textWait(e.Message, at)
-	inBody, okBody := textWait(e.Body, at)
-	return max(inMessage, inBody), ok || okBody
+	var found stated
+	textWaits(e.Message, at, &found)
+	textWaits(e.Body, at, &found)
+	return found.wait()
 }
 
 // reportTime is when the call failed: as the report states it, else by the answer's Date header, else now.

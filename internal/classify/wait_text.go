@@ -3,6 +3,7 @@ package classify
 import (
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -14,36 +15,110 @@ const (
 	maxLookups = 16
 )
 
-// textWait is the longest wait that a text states. It reads the text once, word by word, and from each word that
+// rank says how directly a wait is stated: what states one of a higher rank takes no account of a lower one's.
+type rank int
+
+const (
+	// byRenewal is when an allowance returns: "the monthly usage resets in 20 days". It need not be the one that
+	// stopped the call.
+	byRenewal rank = iota
+	// bySentence is a sentence about when to come back: "try again in 3 s".
+	bySentence
+	// byName is a named value, which no documentation prose beside it changes: retry_after_seconds: 2.
+	byName
+	ranks
+)
+
+// stated are the longest waits of each rank that texts state.
+type stated struct {
+	waits [ranks]time.Duration
+	// any says whether there is one, for a wait of 0 states that none is needed.
+	any bool
+}
+
+func (s *stated) add(r rank, wait time.Duration) {
+	s.any, s.waits[r] = true, max(s.waits[r], wait)
+}
+
+// wait is the longest one of the highest rank that is not 0. A sentence that has a named value's wait in greater
+// precision counts too: to call again too early is what a server punishes.
+func (s *stated) wait() (time.Duration, bool) {
+	switch key, sentence := s.waits[byName], s.waits[bySentence]; {
+	case key > 0 && sentence > key && sentence-key < time.Second:
+		return sentence, true
+	case key > 0:
+		return key, true
+	case sentence > 0:
+		return sentence, true
+	}
+	return s.waits[byRenewal], s.any
+}
+
+// mood is what the words just before say about the verb that follows.
+type mood int
+
+const (
+	// open: nothing.
+	open mood = iota
+	// denied: it is not done, or not needed: "do not try", "no longer have to wait".
+	denied
+	// elsewhere: somebody else does it, or only perhaps: "we will try", "if you wait".
+	elsewhere
+)
+
+// after is the mood when one more word was read.
+func (m mood) after(word string) mood {
+	switch {
+	case denials[word]:
+		return denied
+	case others[word] && m != denied:
+		return elsewhere
+	case adverbs[word] || m == denied && helpers[word]:
+		return m
+	}
+	return open
+}
+
+// textWaits adds the waits that a text states. It reads the text once, word by word, and from each word that
 // may announce a wait a bounded number of lexemes ahead, so that its cost grows with the text's length alone.
-func textWait(text string, at time.Time) (longest time.Duration, ok bool) {
+func textWaits(text string, at time.Time, found *stated) {
 	text = text[:min(len(text), maxWaitText)]
 	var before [maxBefore]string // the sentence's last words, the latest first
+	mood, begins := open, true
 	lookups := maxLookups
 	for l := lex(text, 0); l.kind != lexEnd; l = lex(text, l.end) {
-		switch {
-		case l.kind == lexMark && (l.mark == '.' || l.mark == '!' || l.mark == '?' || l.mark == ';'):
-			before = [maxBefore]string{}
-		case l.kind == lexWord:
-			if p, announces := phrases[l.word]; announces && p.allows(&before) {
+		if l.kind == lexMark {
+			switch l.mark {
+			case '.', '!', '?', ';':
+				before, mood, begins = [maxBefore]string{}, open, true
+			case ',', ':', '(', '—', '–':
+				mood, begins = open, true
+			}
+			continue
+		}
+		if l.kind == lexWord {
+			if p, announces := phrases[l.word]; announces && p.allows(&before, mood, begins) {
 				c := cursor{text: text, at: l.end, lookups: &lookups}
-				if wait, stated := p.value(&c, at); stated {
-					longest, ok = max(longest, wait), true
+				if wait, ok := p.value(&c, at); ok {
+					found.add(p.rankOf(text[l.end:c.at]), wait)
 				}
 			}
 			copy(before[1:], before[:maxBefore-1])
 			before[0] = l.word
 		}
+		mood, begins = mood.after(l.word), false
 	}
-	return longest, ok
 }
 
-// allows reports whether the words before are such that the phrase announces a wait.
-func (p *phrase) allows(before *[maxBefore]string) bool {
-	if p.unless[before[0]] || p.unless[before[1]] {
+// allows reports whether the words before are such that the phrase announces a wait. Begins says that the phrase
+// begins a clause.
+func (p *phrase) allows(before *[maxBefore]string, m mood, begins bool) bool {
+	switch {
+	case p.unless[before[0]] || p.unless[before[1]]:
 		return false
-	}
-	if p.needs == nil {
+	case m == denied && !p.always, m == elsewhere && p.calls:
+		return false
+	case p.needs == nil, p.alone && begins:
 		return true
 	}
 	for _, word := range before {
@@ -52,6 +127,19 @@ func (p *phrase) allows(before *[maxBefore]string) bool {
 		}
 	}
 	return false
+}
+
+// rankOf is the rank of a phrase, by what stands between its first word and the end of its value. The words of a
+// name are joined by a mark or by nothing, and a colon or an equals sign stands before the value.
+func (p *phrase) rankOf(text string) rank {
+	if p.renews {
+		return byRenewal
+	}
+	end := strings.IndexAny(text, " \t\r\n:=")
+	if p.names && end >= 0 && (text[end] == ':' || text[end] == '=') {
+		return byName
+	}
+	return bySentence
 }
 
 // value reads what the phrase announces.
@@ -166,9 +254,13 @@ func (c *cursor) number(since cursor) bool {
 	return n.kind == lexNumber && n.end == c.at && len(n.whole) <= maxDelta && c.endsNumber()
 }
 
-// endsNumber reports whether the number that was just read is complete and counts nothing: "after 3 attempts".
+// endsNumber reports whether the number that was just read is complete and counts nothing: "after 3 attempts". It
+// ends with its line, as those of headers do that stand in a text.
 func (c *cursor) endsNumber() bool {
 	l := c.peek()
+	if space := c.text[c.at:l.start]; strings.Contains(space, "\n") || strings.Contains(space, `\n`) {
+		return true
+	}
 	return l.kind != lexWord && l.kind != lexNumber && l.mark != '%' && l.mark != '/' && l.mark != '-'
 }
 

@@ -54,7 +54,40 @@ func TestStatedInText(t *testing.T) {
 		"Retry-After: Wed, 17 Jun 2026 08:02:00 GMT": 2 * m, `{"resets_at":1781683260}`: m, `{"resetsAt": 1781683260500}`: m + 500*time.Millisecond,
 		`{"quotaResetTimeStamp":"2026-06-17T08:10:00Z"}`: 10 * m, `{"reset_time": "2026-06-17T08:10:00Z"}`: 10 * m,
 
-		// Several waits: the longest.
+		// Several waits: the most direct, and of these the longest.
+		"Monthly usage resets in 20 days. Rate limited: try again in 3 s": 3 * s, "try again in 3 s. Monthly usage resets in 20 days": 3 * s,
+		"Daily quota resets in 2 hours, weekly quota resets in 3 days":                                        72 * h,
+		`{"documentation":"clients should wait 1 hour before retrying a banned key","retry_after_seconds":2}`: 2 * s,
+		`{"retry_after":2,"hint":"after that, wait 5 minutes. The limit resets in 2 hours"}`:                  2 * s,
+		`{"message":"Please retry in 21.479s.","details":[{"retryDelay":"21s"}]}`:                             21479 * time.Millisecond,
+		`{"message":"Please retry in 25s.","details":[{"retryDelay":"21s"}]}`:                                 21 * s,
+		`{"retry_after":0,"message":"try again in 30 s"}`:                                                     30 * s,
+		`{"message":"try again in 5 s","resets_in_seconds":3600}`:                                             5 * s,
+		"HTTP/1.1 429\r\nRetry-After: 30\r\nServer: x":                                                        30 * s, `{"log":"Retry-After: 30\nServer: x"}`: 30 * s, "Retry-After: 3 attempts": noWait,
+		"Retry-After: 30\nWait 5 minutes, as the documentation says": 30 * s, "retry_after=30 s. Wait 5 minutes": 30 * s,
+		`{"try_again_in":"5 s","hint":"wait 5 minutes"}`: 5 * s, `{"queue_wait":"2ms","message":"try again in 20 s"}`: 20 * s,
+		"Request was throttled. Expected available in 45 seconds.": 45 * s,
+
+		// The caller is not whom it concerns, or it is denied.
+		"We will try again in 10 minutes": noWait, "we'll try again in 10 minutes": noWait, "we will automatically retry in 5 s": noWait,
+		"The client will then try again in 10 minutes": noWait, "We will wait 10 minutes": noWait, "if you wait 30 days your plan resets": noWait,
+		"Do not try again in 5 minutes": noWait, "Don't try again in 5 minutes": noWait, "Do not wait 10 minutes; go on": noWait,
+		"You no longer have to wait 95 seconds": noWait, "there is no need to wait 5 minutes": noWait, "you don’t have to wait 5 minutes": noWait,
+		"it is no longer banned for 5 minutes": noWait, "never wait 5 minutes": noWait, "last reset at 2026-06-17T08:10:00Z": noWait,
+		"We are going to try again in 10 minutes": noWait, "the job is scheduled to retry in 5 s": noWait, "you are not required to wait 5 s": noWait,
+		"we will back off for 10 s": noWait, "do not back off for 10 s": noWait, "You are going to have to wait 5 minutes": 5 * m,
+		"If you wait 30 days your plan resets. Try again in 10 s": 10 * s, "We will not try again in 10 minutes: try again in 5 s": 5 * s,
+		"You will have to wait 5 minutes": 5 * m, "we ask you to wait 5 minutes": 5 * m, "you will be able to try again in 5 minutes": 5 * m,
+		"Request not allowed, try again in 5 s": 5 * s, "Request not allowed try again in 5 s": 5 * s, "Not now: wait 5 s": 5 * s,
+		"Your quota will reset in 2 hours": 2 * h,
+
+		// Maintenance.
+		"Scheduled maintenance, back in 2 hours": 2 * h, "Down for maintenance. Back in 2 hours.": 2 * h, "available again in 30 minutes": 30 * m,
+		"The service is available again in 30 minutes": 30 * m, "We're under maintenance and back at 08:10 UTC": 10 * m,
+		"Maintenance. We will be back in 30 minutes": 30 * m, "transaction rolled back in 30 seconds": noWait,
+		"during maintenance the transaction was rolled back after 30 s": noWait, "the server came back after 30 s": noWait,
+
+		// Several limits.
 		"requests: try again in 1s; tokens: try again in 6m0s; images: try again in 2s": 6 * m,
 
 		// What states no wait.
@@ -101,6 +134,8 @@ func TestTextCountsFromTheReport(t *testing.T) {
 		{"a day of the next year", v1alpha1.ToolError{Date: &december, Body: "resets Jan 1 at 12am (UTC)"}, 12 * time.Hour},
 		{"a day of 23 hours", v1alpha1.ToolError{Date: &clocksGoForward, Body: "resets at midnight PT"}, 22*time.Hour + 30*time.Minute},
 		{"the message and the body: the longer", v1alpha1.ToolError{Message: "retry in 21.5s", Body: "retry in 21s"}, 21500 * time.Millisecond},
+		{"a name in the body before a sentence of the message", v1alpha1.ToolError{Message: "wait 1 hour", Body: `{"retry_after":2}`}, 2 * time.Second},
+		{"a sentence of the message before a renewal in the body", v1alpha1.ToolError{Message: "retry in 3 s", Body: "the quota resets in 20 days"}, 3 * time.Second},
 		{"a header before the text", v1alpha1.ToolError{Headers: headers{"Retry-After": "5"}, Body: "retry in 21s"}, 5 * time.Second},
 		{"the text where allowance is left", v1alpha1.ToolError{Headers: headers{"X-RateLimit-Reset": "900", "X-RateLimit-Remaining": "9"}, Body: "retry in 21s"}, 21 * time.Second},
 	} {
@@ -110,6 +145,13 @@ func TestTextCountsFromTheReport(t *testing.T) {
 			}
 		})
 	}
+}
+
+// textWait is the wait that a text alone states.
+func textWait(text string, at time.Time) (time.Duration, bool) {
+	var found stated
+	textWaits(text, at, &found)
+	return found.wait()
 }
 
 // adversarialTexts make the most of what is read ahead.
@@ -161,7 +203,7 @@ func FuzzTextWait(f *testing.F) {
 		}
 		// Nothing that stands before hides a finished sentence.
 		if len(a+b) < maxWaitText/2 {
-			if later, ok := textWait(a+b+" . try again in 3 s", at); !ok || later < 3*time.Second {
+			if later, ok := textWait(a+b+" . retry_after: 3 s", at); !ok || later < 3*time.Second {
 				t.Fatalf("wait %v, %v with a sentence more", later, ok)
 			}
 		}
