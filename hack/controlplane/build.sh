@@ -40,7 +40,8 @@ build() {
   say "building $name ($package)"
   local started=$SECONDS
   go build -v -trimpath -ldflags "$version_flags" -o "$out/.$name" "$package" 2> >(
-    awk -v name="$name" '/^go: |^#|error|cannot/ { print; fflush(); next }
+    # go build -v prints a package path a line, among which whatever else it says must not drown.
+    awk -v name="$name" '/^go: |^#|[ :]/ { print; fflush(); next }
       { n++; if (n % 100 == 0) { printf "  %s: %d packages compiled\n", name, n; fflush() } }' >&2)
   mv "$out/.$name" "$out/$name"
   say "  $name is ready after $((SECONDS - started)) s"
