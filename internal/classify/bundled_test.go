@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -282,5 +283,142 @@ func TestBundledIsNotTheCallersToChange(t *testing.T) {
 	Bundled().Entries[0] = Entry{}
 	if got := Bundled().Entries[0].Pattern.ID; got == "" {
 		t.Errorf("first bundled rule is %q after a caller changed its copy", got)
+	}
+}
+
+// transportExceptions are the rules of the transport section that decide inside an answer too.
+var transportExceptions = map[string]string{
+	"pool-exhausted":         "a full pool passes, wherever it is",
+	"pool-exhausted-servers": "as pool-exhausted",
+	"pool-exhausted-waited":  "as pool-exhausted",
+	"pool-exhausted-type":    "as pool-exhausted",
+	"pool-exhausted-code":    "as pool-exhausted",
+}
+
+// envelopes are the ways in which a report shows that something answered. Each puts a text into an answer.
+var envelopes = map[string]func(e v1alpha1.ToolError, text string) v1alpha1.ToolError{
+	"a status": func(e v1alpha1.ToolError, text string) v1alpha1.ToolError {
+		e.HTTPStatus, e.Body = ptr[int32](200), text
+		return e
+	},
+	"a status, and the text as message": func(e v1alpha1.ToolError, text string) v1alpha1.ToolError {
+		e.HTTPStatus, e.Message = ptr[int32](404), text
+		return e
+	},
+	"a JSON-RPC message": func(e v1alpha1.ToolError, text string) v1alpha1.ToolError {
+		e.Body = `{"jsonrpc":"2.0","error":{"message":` + quoted(text) + `}}`
+		return e
+	},
+	"a tool's result": func(e v1alpha1.ToolError, text string) v1alpha1.ToolError {
+		e.Body = `{"result":{"isError":true,"content":[{"text":` + quoted(text) + `}]}}`
+		return e
+	},
+	"a bare result": func(e v1alpha1.ToolError, text string) v1alpha1.ToolError {
+		e.Body = `{"isError":true,"content":[{"text":` + quoted(text) + `}]}`
+		return e
+	},
+	"an SDK's message": func(e v1alpha1.ToolError, text string) v1alpha1.ToolError {
+		e.Message = "MCP error -32050: " + text
+		return e
+	},
+	"an SDK's message beside a body": func(e v1alpha1.ToolError, text string) v1alpha1.ToolError {
+		e.Message, e.Body = "MCP error -32603: failed", text
+		return e
+	},
+	"an SDK's text in the body": func(e v1alpha1.ToolError, text string) v1alpha1.ToolError {
+		e.Body = "MCP error -32050: " + text
+		return e
+	},
+	"a JSON-RPC code": func(e v1alpha1.ToolError, text string) v1alpha1.ToolError {
+		if e.ErrorCode == "" {
+			e.ErrorCode, e.Message = "-32077", text
+		} else {
+			e.Message = "MCP error -32077: " + text
+		}
+		return e
+	},
+}
+
+func quoted(text string) string {
+	out, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // Every string can be written as JSON.
+	}
+	return string(out)
+}
+
+// transportRules are the definite rules between the first about TLS and the databases.
+func transportRules(t *testing.T) []v1alpha1.ErrorPattern {
+	t.Helper()
+	var out []v1alpha1.ErrorPattern
+	inside := false
+	for _, entry := range compiled(t, Bundled()).Entries() {
+		p := entry.Pattern
+		switch p.ID {
+		case "tls-own-certificate":
+			inside = true
+		case "sql-own-tables":
+			return out
+		}
+		if inside && p.Classification != v1alpha1.Unclear && transportExceptions[string(p.ID)] == "" {
+			out = append(out, p)
+		}
+	}
+	t.Fatal("the rules of the transport have no end")
+	return nil
+}
+
+// reportsOf are reports that have what a rule asks for, for each of its types, codes and texts; the caller puts
+// the text into an answer.
+func reportsOf(p v1alpha1.ErrorPattern) map[string]v1alpha1.ToolError {
+	m := p.Match
+	types, codes, words := m.ExceptionType, append([]string{m.ErrorCode}, m.ErrorCodeIn...), append(m.BodyContains, m.MessageContains...)
+	if len(types) == 0 {
+		types = texts("")
+	}
+	if len(words) == 0 {
+		words = subs("failed")
+	}
+	out := map[string]v1alpha1.ToolError{}
+	for _, typeName := range types {
+		for _, code := range codes {
+			for _, word := range words {
+				e := v1alpha1.ToolError{ErrorCode: code, Message: string(word)}
+				if typeName != "" {
+					e.ExceptionTypes = texts(string(typeName))
+				}
+				if m.Host == v1alpha1.HostForeign {
+					e.Host = "elsewhere.example.org"
+				}
+				out[string(typeName)+"/"+code+"/"+string(word)] = e
+			}
+		}
+	}
+	return out
+}
+
+// TestTransportInsideAnAnswerDecidesNothing: whatever type, code or text a rule about the transport decides by, it
+// does not where something answered.
+func TestTransportInsideAnAnswerDecidesNothing(t *testing.T) {
+	rules := compiled(t, Bundled())
+	call := Call{Tool: "tool", EndpointHost: "tool.example.com"}
+	checked := 0
+	for _, p := range transportRules(t) {
+		for tc, bare := range reportsOf(p) {
+			for name, wrap := range envelopes {
+				text := bare.Message
+				e := bare
+				e.Message = ""
+				e = wrap(e, text)
+				got := rules.Classify(call, e, testNow)
+				checked++
+				if got.Class != v1alpha1.Unclear && got.RuleID != "result-foreign-page" {
+					t.Errorf("%s, %s in %s: %s by %s", p.ID, tc, name, got.Class, got.RuleID)
+				}
+			}
+		}
+	}
+	if checked < 1000 {
+		t.Errorf("only %d reports were tried", checked)
 	}
 }
