@@ -39,16 +39,7 @@ func TestMain(m *testing.M) {
 	} else {
 		ctrl.SetLogger(logr.Discard())
 	}
-	var err error
-	if env, err = testenv.Start(testenv.Options{Webhooks: true}); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	if err := env.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(code)
+	os.Exit(testenv.Run(m, testenv.Options{Webhooks: true}, func(e *testenv.Env) { env = e }))
 }
 
 // testOptions are the settings of a manager in tests.

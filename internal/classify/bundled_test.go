@@ -372,7 +372,7 @@ func transportRules(t *testing.T) []v1alpha1.ErrorPattern {
 // the text into an answer.
 func reportsOf(p v1alpha1.ErrorPattern) map[string]v1alpha1.ToolError {
 	m := p.Match
-	types, codes, words := m.ExceptionType, append([]string{m.ErrorCode}, m.ErrorCodeIn...), append(m.BodyContains, m.MessageContains...)
+	types, codes, words := m.ExceptionType, append([]string{m.ErrorCode}, m.ErrorCodeIn...), slices.Concat(m.BodyContains, m.MessageContains)
 	if len(types) == 0 {
 		types = texts("")
 	}

@@ -84,6 +84,22 @@ func Start(o Options) (*Env, error) {
 	return env, nil
 }
 
+// Run starts an API server for the tests of a package, hands it to use, runs them and stops it. It returns the exit
+// code for TestMain.
+func Run(tests interface{ Run() int }, o Options, use func(*Env)) int {
+	env, err := Start(o)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	use(env)
+	code := tests.Run()
+	if err := env.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return code
+}
+
 // Stop stops the API server.
 func (e *Env) Stop() error { return e.environment.Stop() }
 
