@@ -157,21 +157,26 @@ func (r *Rules) classify(call *Call, e *v1alpha1.ToolError, now time.Time) Verdi
 
 // classifyFrom goes on at a rule of which more is asked.
 func (r *Rules) classifyFrom(first int, call *Call, e *v1alpha1.ToolError, now time.Time) Verdict {
-	texts := textsPool.Get().(*textSearch)
-	defer textsPool.Put(texts)
-	texts.readMessage, texts.readBody = false, false
-	s := subject{asked: &r.asked, err: e, call: call, typeSet: &typeSet{}, texts: texts}
+	var texts *textSearch
+	s := subject{asked: &r.asked, err: e, call: call, typeSet: &typeSet{}, texts: &texts}
 	if e.HTTPStatus != nil {
 		s.status = *e.HTTPStatus
 	}
 	has := partsOf(e)
-	for i := first; i < len(r.gates); i++ {
+	i := first
+	for ; i < len(r.gates); i++ {
 		gate := &r.gates[i]
 		if gate.opens(s.status, has) && (!gate.more || r.rules[i].matchesMore(&s)) {
-			return r.rules[i].verdictOn(e, now)
+			break
 		}
 	}
-	return unclassified
+	if texts != nil {
+		textsPool.Put(texts)
+	}
+	if i == len(r.gates) {
+		return unclassified
+	}
+	return r.rules[i].verdictOn(e, now)
 }
 
 // verdictOn is the rule's verdict on a report that it matches.

@@ -47,6 +47,7 @@ func Compile(layers ...Layer) (*Rules, []Problem) {
 		rules.gates[i] = rules.rules[i].gate(&entries[i].Pattern.Match)
 	}
 	rules.asked.needles.compile()
+	rules.asked.types.compile()
 	return rules, problems
 }
 

@@ -66,6 +66,7 @@ type rule struct {
 	host     v1alpha1.HostMatch
 	tools    []string
 	types    []int32
+	typeBits numbers // the same as types
 	headers  []headerRule
 	codes    []string
 	fields   []fieldRule
@@ -135,6 +136,7 @@ func (a *questions) newRule(p *v1alpha1.ErrorPattern) rule {
 	for _, name := range m.ExceptionType {
 		r.types = append(r.types, a.types.add(string(name)))
 	}
+	r.typeBits = newNumbers(r.types)
 	for _, h := range m.Header {
 		r.headers = append(r.headers, headerRule{strings.ToLower(h.Name), scan.Fold(h.Equals), scan.Fold(h.Contains), h.Present == nil || *h.Present})
 	}
@@ -212,7 +214,7 @@ func (r *rule) matchesMore(s *subject) bool {
 	switch {
 	case r.statusIn != nil && !slices.Contains(r.statusIn, s.status):
 	case r.tools != nil && !slices.Contains(r.tools, s.call.Tool):
-	case r.types != nil && !s.types().hasAny(r.types):
+	case r.types != nil && !s.types().hasAny(r.typeBits):
 	case r.host != "" && !hostAgrees(r.host, s.host()):
 	case !r.matchesHeaders(s):
 	case r.codes != nil && !r.matchesCode(s):
@@ -288,7 +290,18 @@ type subject struct {
 	typeSet *typeSet
 	which   v1alpha1.HostMatch
 	values  []scalar
-	texts   *textSearch
+	// texts is where the search in texts is kept, once a rule has asked for one.
+	texts **textSearch
+}
+
+// search is what the texts hold that were searched so far.
+func (s *subject) search() *textSearch {
+	if *s.texts == nil {
+		t := textsPool.Get().(*textSearch)
+		t.readMessage, t.readBody = false, false
+		*s.texts = t
+	}
+	return *s.texts
 }
 
 func (s *subject) types() *typeSet {
@@ -330,11 +343,12 @@ func (s *subject) json() []scalar {
 }
 
 func (s *subject) messageFound() *found {
-	if !s.texts.readMessage {
-		s.texts.readMessage = true
-		s.asked.needles.find(s.err.Message, &s.texts.message)
+	t := s.search()
+	if !t.readMessage {
+		t.readMessage = true
+		s.asked.needles.find(s.err.Message, &t.message)
 	}
-	return &s.texts.message
+	return &t.message
 }
 
 // bodyFound is what stands in the body, or in the message where there is no body.
@@ -342,9 +356,10 @@ func (s *subject) bodyFound() *found {
 	if s.err.Body == "" {
 		return s.messageFound()
 	}
-	if !s.texts.readBody {
-		s.texts.readBody = true
-		s.asked.needles.find(s.err.Body, &s.texts.body)
+	t := s.search()
+	if !t.readBody {
+		t.readBody = true
+		s.asked.needles.find(s.err.Body, &t.body)
 	}
-	return &s.texts.body
+	return &t.body
 }

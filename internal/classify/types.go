@@ -45,7 +45,46 @@ func lastSeparator(name string) int {
 type typeNames struct {
 	names  []typeName
 	byLast map[string][]int32
+	// known are the types that agree with a name as rules write it, so that the usual report costs one look.
+	known map[string][]int32
 }
+
+// compile makes the types ready to be looked for. None is added after that.
+func (t *typeNames) compile() {
+	t.known = make(map[string][]int32, len(t.names))
+	for _, name := range t.names {
+		if t.known[name.full] == nil {
+			t.known[name.full] = t.agreeing(name)
+		}
+	}
+}
+
+// agreeing are the numbers of the types that agree with a name.
+func (t *typeNames) agreeing(name typeName) []int32 {
+	var ids []int32
+	for _, id := range t.byLast[name.last] {
+		if t.names[id].agrees(name) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// numbers is a set of numbers of types, one bit each.
+type numbers []uint64
+
+func newNumbers(ids []int32) numbers {
+	if len(ids) == 0 {
+		return nil
+	}
+	n := make(numbers, slices.Max(ids)/64+1)
+	for _, id := range ids {
+		n[id/64] |= 1 << (id % 64)
+	}
+	return n
+}
+
+func (n numbers) has(id int32) bool { return int(id/64) < len(n) && n[id/64]&(1<<(id%64)) != 0 }
 
 // add gives the number of a type.
 func (t *typeNames) add(text string) int32 {
@@ -81,23 +120,24 @@ func (t *typeSet) add(id int32) {
 }
 
 // hasAny reports whether one of some types is in the set.
-func (t *typeSet) hasAny(ids []int32) bool {
+func (t *typeSet) hasAny(ids numbers) bool {
 	for _, id := range t.few[:t.n] {
-		if slices.Contains(ids, id) {
+		if ids.has(id) {
 			return true
 		}
 	}
-	for _, id := range t.more {
-		if slices.Contains(ids, id) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.more, ids.has)
 }
 
 // find collects the types that agree with a reported one.
 func (t *typeNames) find(reported []v1alpha1.MatchText, into *typeSet) {
 	for _, text := range reported {
+		if ids, ok := t.known[strings.TrimPrefix(string(text), "*")]; ok {
+			for _, id := range ids {
+				into.add(id)
+			}
+			continue
+		}
 		got := newTypeName(string(text))
 		for _, id := range t.byLast[got.last] {
 			if t.names[id].agrees(got) {
