@@ -78,15 +78,48 @@ func (c *clock) now() (time.Time, error) {
 	return now, nil
 }
 
-type classifyOptions struct {
+// input is what classify and explain work on: reports, and the rules over the bundled ones.
+type input struct {
 	*streams
 	clock
-	file, output string
-	patterns     []string
+	file     string
+	patterns []string
+}
+
+// bind declares the flags of the input, and has the command ask for reports.
+func (in *input) bind(c *cobra.Command) {
+	c.Flags().StringVarP(&in.file, "filename", "f", "", "file of reports; - is the standard input")
+	patternsFlag(c, &in.patterns)
+	in.clock.bind(c)
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if in.file == "" {
+			return errNoReports
+		}
+		return nil
+	}
+}
+
+// gather reads the rules and the reports, and tells the time that waits until a moment count from.
+func (in *input) gather() (*classify.Rules, []report, time.Time, error) {
+	now, err := in.now()
+	if err != nil {
+		return nil, nil, now, err
+	}
+	rules, err := in.rules(in.patterns)
+	if err != nil {
+		return nil, nil, now, err
+	}
+	reports, err := in.reports(in.file)
+	return rules, reports, now, err
+}
+
+type classifyOptions struct {
+	input
+	output string
 }
 
 func newClassify(s *streams) *cobra.Command {
-	o := classifyOptions{streams: s}
+	o := classifyOptions{input: input{streams: s}}
 	c := &cobra.Command{
 		Use:   "classify -f REPORTS [--patterns FILE]...",
 		Short: "Show what the rules say about reports",
@@ -110,31 +143,15 @@ a cooldown only where the answer or the rule states one.
 
   # For a program
   kubectl toolhealth patterns classify -f shop-reports.yaml -o json`,
-		PreRunE: func(*cobra.Command, []string) error {
-			if o.file == "" {
-				return errNoReports
-			}
-			return nil
-		},
 		RunE: func(*cobra.Command, []string) error { return o.run() },
 	}
-	c.Flags().StringVarP(&o.file, "filename", "f", "", "file of reports; - is the standard input")
-	patternsFlag(c, &o.patterns)
-	outputFlag(c, &o.output, "table", "json", "yaml")
 	o.bind(c)
+	outputFlag(c, &o.output, "table", "json", "yaml") // After bind: it adds to what the command asks for.
 	return c
 }
 
 func (o *classifyOptions) run() error {
-	now, err := o.now()
-	if err != nil {
-		return err
-	}
-	rules, err := o.rules(o.patterns)
-	if err != nil {
-		return err
-	}
-	reports, err := o.reports(o.file)
+	rules, reports, now, err := o.gather()
 	if err != nil {
 		return err
 	}

@@ -11,14 +11,12 @@ import (
 )
 
 type explainOptions struct {
-	*streams
-	clock
-	file, id string
-	patterns []string
+	input
+	id string
 }
 
 func newExplain(s *streams) *cobra.Command {
-	o := explainOptions{streams: s}
+	o := explainOptions{input: input{streams: s}}
 	c := &cobra.Command{
 		Use:   "explain -f REPORT [--id ID] [--patterns FILE]...",
 		Short: "Show which rules were tried on a report, and why each failed",
@@ -30,31 +28,15 @@ The file has the formats that 'classify' reads.
 ` + exitCodes,
 		Example: `  # Why is this report classified as it is?
   kubectl toolhealth patterns explain -f shop-reports.yaml --id signed-out --patterns shop-rules.yaml`,
-		PreRunE: func(*cobra.Command, []string) error {
-			if o.file == "" {
-				return errNoReports
-			}
-			return nil
-		},
 		RunE: func(*cobra.Command, []string) error { return o.run() },
 	}
-	c.Flags().StringVarP(&o.file, "filename", "f", "", "file of reports; - is the standard input")
 	c.Flags().StringVar(&o.id, "id", "", "explain only the reports with this id")
-	patternsFlag(c, &o.patterns)
 	o.bind(c)
 	return c
 }
 
 func (o *explainOptions) run() error {
-	now, err := o.now()
-	if err != nil {
-		return err
-	}
-	rules, err := o.rules(o.patterns)
-	if err != nil {
-		return err
-	}
-	reports, err := o.reports(o.file)
+	rules, reports, now, err := o.gather()
 	if err != nil {
 		return err
 	}
