@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,12 +24,9 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/diagnose"
 	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/llm"
-	"github.com/agrajag-dev/agrajag/internal/registry"
 )
 
 const (
-	// maxAttempts is how often a job is begun: a manager that is lost during a run is forgiven once (design §5).
-	maxAttempts = 2
 	// waitTurn is how soon a job looks again whether another one of its fault has ended, and waitEach how much later
 	// for each other open job of the tool: each of them looks at all the others.
 	waitTurn = time.Second
@@ -113,87 +108,6 @@ func (r *DiagnosisReconciler) decide(ctx context.Context, job *v1alpha1.Diagnosi
 	report := checker.ReportOf(job)
 	report.Job = job
 	return r.Checker.Check(ctx, report, checker.DryRun)
-}
-
-// isOver asks whether a job has to end without a run.
-func isOver(job *v1alpha1.DiagnosisJob, d checker.Decision) (ending, bool) {
-	if job.Status.Phase == v1alpha1.PhaseRunning {
-		if job.Status.Attempts >= maxAttempts {
-			return ending{reason: v1alpha1.CloseStale, why: v1alpha1.ReasonAttemptsExhausted, stalled: true, message: fmt.Sprintf(
-				"The manager was lost %d times while it diagnosed this: look at its logs, then report the error again", job.Status.Attempts)}, true
-		}
-		return ending{}, false
-	}
-	if d.Outcome != checker.Pending {
-		return ending{reason: v1alpha1.CloseStale, why: string(d.Outcome), message: d.Message}, true
-	}
-	if row := coveredBy(d.Rows, d.Key.Signature, job.CreationTimestamp); row != nil {
-		return ending{reason: v1alpha1.CloseStale, why: v1alpha1.ReasonCovered, message: fmt.Sprintf(
-			"Covered by a verdict made since: %s for scope %s by %s", row.Status.LastDiagnosis.Classification, row.Spec.Scope, row.Status.LastDiagnosis.By)}, true
-	}
-	return ending{}, false
-}
-
-// coveredBy returns the row whose verdict on the same error was made after a job was created. A verdict about one
-// user is found on that user's row alone, so it covers nobody else. Requests to look again are covered by nothing.
-func coveredBy(rows []*v1alpha1.ToolHealth, signature v1alpha1.ErrorSignature, created metav1.Time) *v1alpha1.ToolHealth {
-	for _, row := range rows {
-		if row == nil || row.Status.LastDiagnosis == nil || signature == v1alpha1.SignatureRecheck {
-			continue
-		}
-		if last := row.Status.LastDiagnosis; last.ErrorSignature == signature && last.At.After(created.Time) {
-			return row
-		}
-	}
-	return nil
-}
-
-// fault is what is diagnosed once, whoever reports it: an error of the tool in one row.
-type fault struct {
-	row       health.Key
-	signature v1alpha1.ErrorSignature
-}
-
-func faultOf(d checker.Decision) fault {
-	return fault{
-		row:       health.Key{Namespace: d.Place.Namespace(d.Key.Scope), Scope: d.Key.Scope, ScopeID: d.Key.ScopeID, Tool: d.Key.Tool},
-		signature: d.Key.Signature,
-	}
-}
-
-// faults are those that are being diagnosed.
-type faults struct {
-	mu   sync.Mutex
-	open map[fault]bool
-}
-
-func (f *faults) begin(one fault) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.open[one] {
-		return false
-	}
-	if f.open == nil {
-		f.open = map[fault]bool{}
-	}
-	f.open[one] = true
-	return true
-}
-
-func (f *faults) end(one fault) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.open, one)
-}
-
-// isFirst asks whether no older job of the same fault waits or runs in the project.
-func isFirst(job *v1alpha1.DiagnosisJob, d checker.Decision, others []checker.OpenJob) bool {
-	own := d.Key
-	own.User = ""
-	return !slices.ContainsFunc(others, func(other checker.OpenJob) bool {
-		other.Key.User = ""
-		return other.Key == own && registry.Older(other.Job, job)
-	})
 }
 
 // run claims a job, diagnoses, writes what follows and closes the job.
@@ -281,88 +195,6 @@ func (r *DiagnosisReconciler) claim(ctx context.Context, job *v1alpha1.Diagnosis
 		return fmt.Errorf("claim job %s: %w", client.ObjectKeyFromObject(job), err)
 	}
 	return nil
-}
-
-// record writes into a job's status what a run found.
-func record(job *v1alpha1.DiagnosisJob, out diagnose.Outcome, applied diagnose.Applied) {
-	job.Status.Probes = out.Probes
-	job.Status.ProbeCount = int32(len(out.Evidence))
-	job.Status.Usage = &out.Usage
-	if out.Err == nil {
-		job.Status.Diagnosis = &applied.Diagnosis
-	}
-}
-
-// endingOf says how a run ends its job.
-func endingOf(out diagnose.Outcome, applied diagnose.Applied) ending {
-	found := fmt.Sprintf("%s for scope %s: %s", applied.Diagnosis.Classification, applied.Diagnosis.Scope, applied.Diagnosis.HumanNote)
-	switch {
-	case errors.Is(out.Err, context.DeadlineExceeded):
-		return ending{reason: v1alpha1.CloseStale, why: v1alpha1.ReasonDeadlineExceeded, stalled: true, message: out.Err.Error()}
-	case out.Err != nil:
-		return ending{reason: v1alpha1.CloseStale, why: v1alpha1.ReasonModelUnavailable, stalled: true, message: out.Err.Error()}
-	case out.Fallback != "":
-		return ending{reason: v1alpha1.CloseDone, why: v1alpha1.ReasonFallback, message: found}
-	default:
-		return ending{reason: v1alpha1.CloseDone, why: v1alpha1.ReasonDiagnosed, message: found}
-	}
-}
-
-// stalledError says why nothing can be diagnosed until a person mends something.
-type stalledError struct {
-	reason string
-	err    error
-}
-
-func (e *stalledError) Error() string { return e.err.Error() }
-func (e *stalledError) Unwrap() error { return e.err }
-
-// prepare reads all that a diagnosis needs. A stalledError says that it cannot be had.
-func (r *DiagnosisReconciler) prepare(ctx context.Context, job *v1alpha1.DiagnosisJob, d checker.Decision) (diagnose.Input, llm.Chat, error) {
-	in := diagnose.Input{Job: job, Signature: d.Key.Signature, Rows: d.Rows}
-	var err error
-	if in.Place, err = r.Checker.Place(ctx, job.Namespace); err != nil {
-		return in, nil, err
-	}
-	if in.Rules, err = r.Checker.Cascade.Rules(ctx, in.Place); err != nil {
-		return in, nil, err
-	}
-	if in.Tool, err = registry.Find(ctx, r.Client, job.Namespace, string(job.Spec.ToolName)); err != nil {
-		return in, nil, err
-	}
-	project, err := r.recipe(ctx, in.Place.Project)
-	if err != nil {
-		return in, nil, err
-	}
-	tenant := project
-	if in.Place.HasTenant() {
-		if tenant, err = r.recipe(ctx, in.Place.Tenant); err != nil {
-			return in, nil, err
-		}
-	}
-	limits, ai, err := diagnose.ResolveRecipe(in.Place, project, tenant)
-	if err != nil {
-		return in, nil, &stalledError{v1alpha1.ReasonRecipeInvalid, err}
-	}
-	in.Limits = limits
-	chat, err := r.Chats(ctx, ai)
-	if err != nil {
-		return in, nil, &stalledError{v1alpha1.ReasonModelUnavailable, err}
-	}
-	return in, chat, nil
-}
-
-// recipe returns the recipe of a namespace; nil: there is none.
-func (r *DiagnosisReconciler) recipe(ctx context.Context, namespace string) (*v1alpha1.DiagnosisRecipe, error) {
-	recipe := &v1alpha1.DiagnosisRecipe{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1alpha1.RecipeName}, recipe)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read DiagnosisRecipe of namespace %s: %w", namespace, err)
-	}
-	return recipe, nil
 }
 
 // SetupWithManager registers the controller. It watches nothing: its jobs come from the queue.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -111,38 +109,4 @@ func (r *DiagnosisJobReconciler) expire(ctx context.Context, job *v1alpha1.Diagn
 // SetupWithManager registers the controller.
 func (r *DiagnosisJobReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("diagnosisjob").For(&v1alpha1.DiagnosisJob{}).WithOptions(cheap()).Complete(r)
-}
-
-// ending is how a job closes.
-type ending struct {
-	reason v1alpha1.CloseReason
-	// why is a reason of the condition Complete.
-	why     string
-	message string
-	// stalled says that a person has to mend something.
-	stalled bool
-}
-
-// closeJob closes a job with one status write, and tells of it after that.
-func closeJob(ctx context.Context, c client.Client, recorder events.EventRecorder, job *v1alpha1.DiagnosisJob, end ending, now time.Time) error {
-	at := metav1.NewTime(now)
-	job.Status.Phase, job.Status.CloseReason, job.Status.ClosedAt = v1alpha1.PhaseClosed, end.reason, &at
-	job.Status.ObservedGeneration = job.Generation
-	message := text.Plain(end.message, 1024)
-	if end.stalled {
-		job.Status.Decision = text.Plain(end.message, 500)
-	}
-	setConditions(&job.Status.Conditions, job.Generation, now,
-		condition(v1alpha1.ConditionComplete, true, end.why, message),
-		condition(v1alpha1.ConditionReconciling, false, end.why, ""),
-		condition(v1alpha1.ConditionStalled, end.stalled, end.why, message))
-	if err := c.Status().Update(ctx, job); err != nil {
-		return fmt.Errorf("close job %s: %w", client.ObjectKeyFromObject(job), err)
-	}
-	kind := corev1.EventTypeNormal
-	if end.stalled {
-		kind = corev1.EventTypeWarning
-	}
-	recorder.Eventf(job, nil, kind, end.why, "Close", "%s", text.Cut(message, 1000))
-	return nil
 }
