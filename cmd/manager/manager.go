@@ -84,9 +84,10 @@ func newChecker(mgr manager.Manager, o options) (*checker.Checker, error) {
 	index := mgr.GetFieldIndexer()
 	if err := errors.Join(
 		index.IndexField(ctx, &v1alpha1.DiagnosisJob{}, checker.JobToolIndex, checker.IndexJobTool),
+		index.IndexField(ctx, &v1alpha1.ToolHealth{}, health.SessionIndex, health.IndexSession),
 		index.IndexField(ctx, &v1alpha1.Tool{}, registry.CalledAsIndex, registry.IndexCalledAs),
 	); err != nil {
-		return nil, fmt.Errorf("index jobs and Tools: %w", err)
+		return nil, fmt.Errorf("index jobs, rows and Tools: %w", err)
 	}
 	// A replica that does not lead runs no controller that would watch these, and a first report is answered in time
 	// only if they are in the cache already.
@@ -130,7 +131,7 @@ func addControllers(mgr manager.Manager, check *checker.Checker, o options) erro
 	c, now := mgr.GetClient(), clock.RealClock{}
 	return errors.Join(
 		(&controller.ToolReconciler{Client: c, Credentials: credentials, Clock: now}).SetupWithManager(mgr),
-		(&controller.ToolHealthReconciler{Client: c, Store: check.Store, Clock: now, OperatorNamespace: o.namespace}).SetupWithManager(mgr),
+		(&controller.ToolHealthReconciler{Client: c, Store: check.Store, Clock: now, OperatorNamespace: o.namespace, TTLs: health.TTLs{Session: o.sessionTTL, User: o.userRowTTL}}).SetupWithManager(mgr),
 		(&controller.ErrorPatternSetReconciler{Client: c, Cascade: check.Cascade, Clock: now, OperatorNamespace: o.namespace}).SetupWithManager(mgr),
 		(&controller.DiagnosisRecipeReconciler{Client: c, Clock: now, OperatorNamespace: o.namespace}).SetupWithManager(mgr),
 		(&controller.DiagnosisJobReconciler{Client: c, Checker: check, Clock: now, Recorder: recorder, Queue: queue, TTL: o.jobTTL}).SetupWithManager(mgr),

@@ -36,6 +36,8 @@ type options struct {
 	freshnessWindow  time.Duration
 	diagnosisWorkers int
 	jobTTL           time.Duration
+	sessionTTL       time.Duration
+	userRowTTL       time.Duration
 	maxWait          time.Duration
 	maxRows          int
 	maxUnknownRows   int
@@ -59,6 +61,8 @@ func (o *options) bind(f *flag.FlagSet) {
 	f.DurationVar(&o.freshnessWindow, "freshness-window", checker.DefaultFreshnessWindow, "how long a verdict spares the same unclear error another diagnosis; 0: not at all")
 	f.IntVar(&o.diagnosisWorkers, "diagnosis-workers", 4, "how many diagnoses run at once")
 	f.DurationVar(&o.jobTTL, "job-ttl", time.Hour, "how long a closed DiagnosisJob is kept")
+	f.DurationVar(&o.sessionTTL, "session-ttl", 24*time.Hour, "how long after its last write the ToolHealth of a session is kept; a runtime that tells when sessions end has it deleted at once")
+	f.DurationVar(&o.userRowTTL, "user-row-ttl", 24*time.Hour, "how long after its last write the ToolHealth of a user is kept that says nothing but OK")
 	f.DurationVar(&o.maxWait, "max-wait", health.MaxWait, "longest cooldown and recovery estimate, whatever a rule, an answer or a diagnosis asks for; at most 24h")
 	f.IntVar(&o.maxRows, "max-rows", health.DefaultMaxRows, "how many ToolHealths a namespace may hold; further errors are answered but not stored")
 	f.IntVar(&o.maxUnknownRows, "max-unknown-tool-rows", health.DefaultMaxUnknownToolRows, "how many of them may be about tools without a Tool")
@@ -78,6 +82,9 @@ func (o *options) validate() error {
 	}
 	if o.jobTTL < max(o.freshnessWindow, time.Minute) {
 		problems = append(problems, fmt.Errorf("--job-ttl must be at least a minute and the --freshness-window: closed jobs tell what was diagnosed lately, and %s is too soon to delete them", o.jobTTL))
+	}
+	if o.sessionTTL < time.Minute || o.userRowTTL < time.Minute {
+		problems = append(problems, errors.New("--session-ttl and --user-row-ttl must be at least 1m"))
 	}
 	if o.maxWait < time.Minute || o.maxWait > health.MaxWait {
 		problems = append(problems, fmt.Errorf("--max-wait must be from 1m to %s, not %s", health.MaxWait, o.maxWait))

@@ -4,7 +4,6 @@ package checker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -200,19 +199,15 @@ func (c *Checker) Place(ctx context.Context, project string) (tenancy.Place, err
 	return tenancy.PlaceOf(namespace, c.OperatorNamespace), nil
 }
 
-// act writes what follows from a decision. A namespace that is full, or a row's name that somebody took, costs the
-// caller no answer: it is answered and not stored.
+// act writes what follows from a decision.
 func (c *Checker) act(ctx context.Context, d Decision, f facts) error {
 	switch d.Outcome {
 	case Coalesced:
 		c.signal(ctx, d, f)
 		return nil
 	case Classified:
-		for _, effect := range effects(d, f) {
-			if err := c.Store.Apply(ctx, effect.key, effect.change); err != nil && !errors.Is(err, health.ErrFull) && !errors.Is(err, health.ErrIdentity) {
-				return err
-			}
-		}
+		return c.write(ctx, effects(d, f))
+	default:
+		return nil
 	}
-	return nil
 }
