@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/probe"
 	"github.com/agrajag-dev/agrajag/internal/registry"
+	"github.com/agrajag-dev/agrajag/internal/restapi"
 	"github.com/agrajag-dev/agrajag/internal/webhook"
 )
 
@@ -72,6 +74,9 @@ func newManager(config *rest.Config, o options) (manager.Manager, error) {
 		return nil, err
 	}
 	addWebhooks(mgr, check)
+	if err := addRESTAPI(mgr, check, o); err != nil {
+		return nil, err
+	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, err
 	}
@@ -157,4 +162,19 @@ func addWebhooks(mgr manager.Manager, check *checker.Checker) {
 		var hook http.Handler = &admission.Webhook{Handler: handler, RecoverPanic: new(true)}
 		mgr.GetWebhookServer().Register(path, hook)
 	}
+}
+
+// addRESTAPI registers the REST API, and what writes later what it could not write at once. Both run on every replica.
+func addRESTAPI(mgr manager.Manager, check *checker.Checker, o options) error {
+	if o.apiAddress == "0" {
+		return nil
+	}
+	now := clock.RealClock{}
+	late := restapi.NewLate(now)
+	api := &restapi.Server{
+		Checker: check, Client: mgr.GetClient(), Clock: now, Late: late,
+		Access: restapi.NewAccess(mgr.GetClient(), o.apiAudience, now),
+	}
+	listener := &restapi.Listener{Address: o.apiAddress, CertDir: cmp.Or(o.apiCertDir, o.webhookCertDir), Handler: api.Handler()}
+	return errors.Join(mgr.Add(late), mgr.Add(listener), mgr.AddReadyzCheck("rest-api", listener.Serving))
 }

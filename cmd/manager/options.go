@@ -16,6 +16,7 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/checker"
 	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/probe"
+	"github.com/agrajag-dev/agrajag/internal/restapi"
 )
 
 // options are the settings of a manager.
@@ -27,6 +28,9 @@ type options struct {
 	webhookHost      string
 	webhookPort      int
 	webhookCertDir   string
+	apiAddress       string
+	apiCertDir       string
+	apiAudience      string
 	leaderElect      bool
 	models           string
 	modelEndpoint    string
@@ -52,6 +56,9 @@ func (o *options) bind(f *flag.FlagSet) {
 	f.StringVar(&o.webhookHost, "webhook-host", "", "address on which the webhooks are served; empty: every one")
 	f.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the webhooks")
 	f.StringVar(&o.webhookCertDir, "webhook-cert-dir", "/etc/agrajag/webhook", "directory of the webhooks' tls.crt and tls.key; a renewed certificate is taken up")
+	f.StringVar(&o.apiAddress, "api-bind-address", ":8443", "address of the REST API; 0 serves none")
+	f.StringVar(&o.apiCertDir, "api-cert-dir", "", "directory of the REST API's tls.crt and tls.key; empty: that of the webhooks")
+	f.StringVar(&o.apiAudience, "api-audience", restapi.DefaultAudience, "audience that the bearer tokens of the REST API's callers must be for")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "let one of several managers run controllers and diagnoses; webhooks run on all")
 	f.StringVar(&o.models, "model", "", "model that diagnoses, or several separated by commas that are tried in order; empty: the built-in diagnostician, which needs none")
 	f.StringVar(&o.modelEndpoint, "model-endpoint", "https://api.openai.com/v1", "base URL of the OpenAI-compatible API that serves --model")
@@ -73,6 +80,9 @@ func (o *options) validate() error {
 	var problems []error
 	if o.namespace == "" {
 		problems = append(problems, errors.New("--namespace must name the operator's namespace"))
+	}
+	if o.apiAddress != "0" && o.apiAudience == "" {
+		problems = append(problems, errors.New("--api-audience must name the audience of the callers' tokens: without one, a token for anything else would do"))
 	}
 	if o.diagnosisWorkers < 1 || o.diagnosisWorkers > 64 {
 		problems = append(problems, fmt.Errorf("--diagnosis-workers must be from 1 to 64, not %d", o.diagnosisWorkers))

@@ -4,6 +4,7 @@ package checker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -99,8 +100,9 @@ type Decision struct {
 	Health health.View
 	// RetryAfter is how long not to call again; zero: nothing is said about it.
 	RetryAfter time.Duration
-	// Job names the job that diagnoses the error, if one does.
-	Job string
+	// Job names the job that diagnoses the error, if one does, or that did lately: JobEnded.
+	Job      string
+	JobEnded bool
 	// Message tells the caller in a sentence or two what it is and what to do.
 	Message string
 	// Hint tells the user what to do, where the user can do something.
@@ -135,8 +137,11 @@ type Checker struct {
 	signatures signatures
 }
 
-// Check answers a report. With an error nothing is decided; what was written by then is written once, whoever
-// decides the same report again.
+// ErrNotWritten says that a report is decided, and that what follows from it could not all be written. Decided again,
+// the same report writes the rest, and nothing twice.
+var ErrNotWritten = errors.New("not all that follows from the report could be written")
+
+// Check answers a report. With an error nothing is decided, but with ErrNotWritten the decision holds.
 func (c *Checker) Check(ctx context.Context, r Report, mode Mode) (Decision, error) {
 	place, err := c.Place(ctx, r.Project)
 	if err != nil {
@@ -167,7 +172,7 @@ func (c *Checker) Check(ctx context.Context, r Report, mode Mode) (Decision, err
 	decide(&d, f)
 	if mode == Decide {
 		if err := c.act(ctx, d, f); err != nil {
-			return Decision{}, err
+			return d, fmt.Errorf("%w: %w", ErrNotWritten, err)
 		}
 	}
 	return d, nil

@@ -144,7 +144,9 @@ func TestSuccessClearsTheNarrowestTroubleOnly(t *testing.T) {
 		return rows
 	}
 	later := func(change health.Change) health.Change {
-		return func(status *v1alpha1.ToolHealthStatus, now time.Time) bool { return change(status, now.Add(time.Second)) }
+		return func(status *v1alpha1.ToolHealthStatus, now time.Time) bool {
+			return change(status, now.Add(time.Second))
+		}
 	}
 	pinned := func(row *v1alpha1.ToolHealth) *v1alpha1.ToolHealth {
 		row.Spec.Override = &v1alpha1.HealthOverride{State: v1alpha1.StateDown}

@@ -55,15 +55,20 @@ func (c *Checker) Succeed(ctx context.Context, caller Caller, tool string, s Suc
 
 // Health returns what is in force for a caller of a tool.
 func (c *Checker) Health(ctx context.Context, caller Caller, tool string) (health.View, error) {
-	place, err := c.Place(ctx, caller.Project)
-	if err != nil {
-		return health.View{}, err
-	}
-	rows, err := c.rows(ctx, place, caller, tool)
+	rows, err := c.Rows(ctx, caller, tool)
 	return health.Effective(rows, c.Clock.Now()), err
 }
 
-// rows returns the caller's rows of a tool from narrow to wide, nil where there is none.
+// Rows returns the caller's rows of a tool from narrow to wide, nil where there is none. They are shared and must not be
+// changed.
+func (c *Checker) Rows(ctx context.Context, caller Caller, tool string) ([]*v1alpha1.ToolHealth, error) {
+	place, err := c.Place(ctx, caller.Project)
+	if err != nil {
+		return nil, err
+	}
+	return c.rows(ctx, place, caller, tool)
+}
+
 func (c *Checker) rows(ctx context.Context, place tenancy.Place, caller Caller, tool string) ([]*v1alpha1.ToolHealth, error) {
 	return c.Store.Caller(ctx, health.CallerKeys(place, tool, tenancy.User(caller.User), caller.Session))
 }
