@@ -25,6 +25,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/agrajag-dev/agrajag/api/rest"
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
@@ -32,6 +34,7 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/registry"
 	"github.com/agrajag-dev/agrajag/internal/testenv"
+	"github.com/agrajag-dev/agrajag/internal/webhook"
 )
 
 // env is the API server of this package's tests.
@@ -39,7 +42,7 @@ var env *testenv.Env
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	os.Exit(testenv.Run(m, testenv.Options{}, func(e *testenv.Env) { env = e }))
+	os.Exit(testenv.Run(m, testenv.Options{Webhooks: true}, func(e *testenv.Env) { env = e }))
 }
 
 // world is the API as it is served to callers, by the manager's user.
@@ -49,14 +52,47 @@ type world struct {
 	server   *Server
 	document *openapi3.T
 	router   routers.Router
+	outage   *outage
 }
 
-// newWorld serves the API, without the manager's controllers, until the test ends.
+// outage stands between the manager and the API server.
+type outage struct {
+	next http.RoundTripper
+	// refuses and hangs say what becomes of requests; watches go on.
+	refuses, hangs atomic.Bool
+}
+
+// RoundTrip passes a request on, or does not.
+func (o *outage) RoundTrip(r *http.Request) (*http.Response, error) {
+	switch {
+	case o.refuses.Load():
+		return nil, errors.New("connect: connection refused")
+	case o.hangs.Load():
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return o.next.RoundTrip(r)
+}
+
+// newWorld serves the API, without the webhooks and the manager's controllers, until the test ends.
 func newWorld(t *testing.T) *world {
+	t.Helper()
+	return newWorldWith(t, false)
+}
+
+// newWorldWith serves the webhooks, too.
+func newWorldWith(t *testing.T, webhooks bool) *world {
 	t.Helper()
 	config, err := env.User(testenv.ManagerUser)
 	must(t, err)
-	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: env.Scheme, Metrics: server.Options{BindAddress: "0"}})
+	w := &world{t: t, outage: &outage{}}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		w.outage.next = next
+		return w.outage
+	})
+	host, port, certDir := env.Webhook()
+	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: env.Scheme, Metrics: server.Options{BindAddress: "0"},
+		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{Host: host, Port: port, CertDir: certDir})})
 	must(t, err)
 	index := mgr.GetFieldIndexer()
 	must(t, index.IndexField(t.Context(), &v1alpha1.DiagnosisJob{}, checker.JobToolIndex, checker.IndexJobTool))
@@ -65,7 +101,6 @@ func newWorld(t *testing.T) *world {
 	cascade := checker.NewCascade(mgr.GetClient())
 	must(t, cascade.Watch(t.Context(), mgr.GetCache()))
 	now := clock.RealClock{}
-	w := &world{t: t}
 	w.server = &Server{
 		Checker: &checker.Checker{
 			Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Cascade: cascade, Clock: now,
@@ -76,6 +111,11 @@ func newWorld(t *testing.T) *world {
 		Client: mgr.GetClient(), Clock: now, Late: NewLate(now), Access: NewAccess(mgr.GetClient(), DefaultAudience, now),
 	}
 	must(t, mgr.Add(w.server.Late))
+	if webhooks {
+		decoder := admission.NewDecoder(env.Scheme)
+		mgr.GetWebhookServer().Register(webhook.PreparePath, &admission.Webhook{Handler: &webhook.Preparer{Checker: w.server.Checker, Decoder: decoder}})
+		mgr.GetWebhookServer().Register(webhook.AnswerPath, &admission.Webhook{Handler: &webhook.Answerer{Checker: w.server.Checker, Client: mgr.GetClient(), Decoder: decoder}})
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -87,6 +127,9 @@ func newWorld(t *testing.T) *world {
 	})
 	if !mgr.GetCache().WaitForCacheSync(ctx) {
 		t.Fatal("the cache did not fill")
+	}
+	if webhooks {
+		eventually(t, "the webhooks", func() bool { return mgr.GetWebhookServer().StartedChecker()(nil) == nil })
 	}
 	w.url = served.URL
 	w.document, err = openapi3.NewLoader().LoadFromData(Document)
@@ -287,4 +330,11 @@ func eventsOf(t *testing.T, namespace string) eventNotes {
 		notes = append(notes, e.Note)
 	}
 	return notes
+}
+
+func newRecorder() *httptest.ResponseRecorder { return httptest.NewRecorder() }
+
+func newRequest(t *testing.T) *http.Request {
+	t.Helper()
+	return httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 }

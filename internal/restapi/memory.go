@@ -28,15 +28,14 @@ func (m *memory[K, V]) get(key K, now time.Time) (value V, age time.Duration, ok
 	return r.value, now.Sub(r.at), ok
 }
 
-// put remembers an answer. Where there is no room, those that no longer count go, else any one.
+// put remembers an answer. Where there is no room any other goes: it is asked for again.
 func (m *memory[K, V]) put(key K, value V, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, have := m.answers[key]; !have && len(m.answers) >= maxRemembered {
-		for k, r := range m.answers {
-			if now.Sub(r.at) >= staleFor || len(m.answers) >= maxRemembered {
-				delete(m.answers, k)
-			}
+		for k := range m.answers {
+			delete(m.answers, k)
+			break
 		}
 	}
 	m.answers[key] = remembrance[V]{value: value, at: now}

@@ -18,7 +18,7 @@ import (
 )
 
 // typePrefix begins the type of every problem. What follows names its kind, which does not change.
-const typePrefix = "https://agrajag.dev/problems/"
+const typePrefix = "https://tools.agrajag.dev/problems/"
 
 // problemError is an error that the caller is told.
 type problemError struct {

@@ -252,13 +252,13 @@ func assetsDir() (string, error) {
 	return filepath.Dir(found[len(found)-1]), nil
 }
 
-// Token returns a token for an audience of a service account, which it creates if it is not there.
-func (e *Env) Token(ctx context.Context, namespace, account, audience string) (string, error) {
+// Token returns a token of a service account, which it creates if it is not there, for audiences; none: the API server's.
+func (e *Env) Token(ctx context.Context, namespace, account string, audiences ...string) (string, error) {
 	object := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}}
 	if err := e.Admin.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
 		return "", fmt.Errorf("create service account %s: %w", account, err)
 	}
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{audience}}}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}}
 	if err := e.Admin.SubResource("token").Create(ctx, object, request); err != nil {
 		return "", fmt.Errorf("create a token of %s: %w", account, err)
 	}
@@ -268,4 +268,15 @@ func (e *Env) Token(ctx context.Context, namespace, account, audience string) (s
 // AccountUser is the name by which the API server knows a service account.
 func AccountUser(namespace, account string) string {
 	return "system:serviceaccount:" + namespace + ":" + account
+}
+
+// Account returns a connection as a service account, which it creates if it is not there.
+func (e *Env) Account(ctx context.Context, namespace, account string) (*rest.Config, error) {
+	token, err := e.Token(ctx, namespace, account)
+	if err != nil {
+		return nil, err
+	}
+	config := rest.AnonymousClientConfig(e.environment.Config)
+	config.BearerToken, config.QPS, config.Burst = token, 200, 400
+	return config, nil
 }
