@@ -2,6 +2,7 @@ package restapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/agrajag-dev/agrajag/api/rest"
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	clients "github.com/agrajag-dev/agrajag/client"
 	"github.com/agrajag-dev/agrajag/internal/testenv"
 )
 
@@ -291,5 +293,40 @@ func TestARepeatedRequestCountsOnce(t *testing.T) {
 	}
 	if got := row(); got == nil || got.Status.Cooldowns[0].Hits != 1 || len(got.Status.History) != 1 {
 		t.Errorf("row %+v", got)
+	}
+}
+
+func TestTheGoClientSpeaksTheAPI(t *testing.T) {
+	p := newWorld(t).project("")
+	token := p.runtime()
+	c, err := clients.New(clients.Options{URL: p.url, Project: p.name, Token: func() (string, error) { return token, nil }})
+	must(t, err)
+	ctx, caller := t.Context(), clients.Caller{User: "alice", Session: "s1"}
+	verdicts, err := c.ReportAll(ctx, []rest.Report{status("a/b", 403, forUser("alice")), status("other", 503)})
+	must(t, err)
+	if len(verdicts) != 2 || verdicts[0].Classification != "USER_PERMISSION" || !verdicts[1].DiagnosisPending {
+		t.Errorf("verdicts %+v", verdicts)
+	}
+	must(t, c.Event(ctx, rest.Event{Type: rest.ConnectionClosed, ToolNames: []string{"mcp_x"}}))
+	eventually(t, "health", func() bool {
+		h, err := c.Health(ctx, "a/b", caller)
+		must(t, err)
+		list, err := c.List(ctx, caller)
+		must(t, err)
+		return len(h.Cooldowns) == 1 && len(list) == 2
+	})
+	h, err := c.Success(ctx, rest.Success{ToolName: "mcp_x"})
+	must(t, err)
+	if h.State != "OK" {
+		t.Errorf("after a success: %+v", h)
+	}
+	r, err := c.Recheck(ctx, "mcp_x", caller, 0)
+	must(t, err)
+	if r.Job == "" || r.Done {
+		t.Errorf("recheck %+v", r)
+	}
+	var refused *clients.ProblemError
+	if _, err := c.Report(ctx, status("x", 42)); !errors.As(err, &refused) || refused.Status != http.StatusBadRequest {
+		t.Errorf("a bad report: %v", err)
 	}
 }
