@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 
 // world is the API as it is served to callers, by the manager's user.
 type world struct {
-	t        *testing.T
+	t        testing.TB
 	url      string
 	server   *Server
 	document *openapi3.T
@@ -75,13 +75,13 @@ func (o *outage) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // newWorld serves the API, without the webhooks and the manager's controllers, until the test ends.
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	return newWorldWith(t, false)
 }
 
 // newWorldWith serves the webhooks, too.
-func newWorldWith(t *testing.T, webhooks bool) *world {
+func newWorldWith(t testing.TB, webhooks bool) *world {
 	t.Helper()
 	config, err := env.User(testenv.ManagerUser)
 	must(t, err)
@@ -141,7 +141,7 @@ func newWorldWith(t *testing.T, webhooks bool) *world {
 	return w
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func (p project) runtime() string { return p.caller("runtime", "agrajag-reporter
 
 // reply is what the API answered.
 type reply struct {
-	t      *testing.T
+	t      testing.TB
 	Status int
 	Header http.Header
 	Body   []byte
@@ -307,7 +307,7 @@ func (p project) jobs() []v1alpha1.DiagnosisJob {
 }
 
 // eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if holds() {
@@ -321,7 +321,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 type eventNotes []string
 
 // eventsOf returns what the Events of a namespace say.
-func eventsOf(t *testing.T, namespace string) eventNotes {
+func eventsOf(t testing.TB, namespace string) eventNotes {
 	t.Helper()
 	var list eventsv1.EventList
 	must(t, env.Admin.List(t.Context(), &list, client.InNamespace(namespace)))
