@@ -67,8 +67,8 @@ func run(ctx context.Context, keep bool) (err error) {
 
 // stage is all that runs.
 type stage struct {
-	env        *testenv.Env
-	dir        string
+	env *testenv.Env
+	dir string
 	// api is where the REST API is served.
 	api        string
 	managerLog string
