@@ -54,7 +54,7 @@ func ExampleTransport() {
 	defer func() { _ = guard.Close(context.Background()) }()
 	tools := &http.Client{Transport: &client.Transport{Guard: guard, Tool: func(*http.Request) string { return "search" }}}
 
-	_, err = tools.Get("https://search.example.com/?q=tea")
+	_, err = tools.Get("https://search.example.com/?q=tea") //nolint:bodyclose // There is no response beside an error.
 	fmt.Println(err)
 	// Output: Get "https://search.example.com/?q=tea": search was not called: it is DOWN. Currently unavailable until about 15:04: plan without it.
 }

@@ -35,7 +35,7 @@ type Options struct {
 // goes away later answers from what was known last. An error says that rows cannot be watched at all.
 func Watch(ctx context.Context, o Options) (*View, error) {
 	if o.Config == nil || o.Project == "" {
-		return nil, errors.New("Config and Project must be given")
+		return nil, errors.New("give a Config and a Project")
 	}
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {

@@ -11,10 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/agrajag-dev/agrajag/api/v1alpha1"
-	"github.com/agrajag-dev/agrajag/internal/tenancy"
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/tenancy"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
