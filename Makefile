@@ -35,10 +35,11 @@ lint: $(GOLANGCI_LINT) ## Check style, errors and the dependency rule of docs/de
 	$(GOLANGCI_LINT) run ./...
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## Generate deepcopy, CRDs, roles and the shown parts of docs/rules.md
+generate: $(CONTROLLER_GEN) ## Generate deepcopy, CRDs, roles, docs/cli.md and the shown parts of docs/rules.md
 	$(CONTROLLER_GEN) object crd:generateEmbeddedObjectMeta=false rbac:roleName=agrajag-manager \
 	  paths=./api/... paths=./internal/... output:crd:dir=config/crd output:rbac:dir=config/rbac
 	$(GO) run ./hack/rulesdoc
+	$(GO) test ./cmd/kubectl-toolhealth -run TestCommandReference -args -update >/dev/null
 
 .PHONY: verify
 verify: generate ## Fail if generated files are not current

@@ -2,35 +2,23 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/checker"
 	"github.com/agrajag-dev/agrajag/internal/classify"
-	"github.com/agrajag-dev/agrajag/internal/tenancy"
 )
-
-// clusterTimeout bounds one request to the API server unless another is asked for.
-const clusterTimeout = 30 * time.Second
 
 type effectiveOptions struct {
 	*streams
-	output, operatorNamespace string
-	loading                   *clientcmd.ClientConfigLoadingRules
-	overrides                 clientcmd.ConfigOverrides
+	clusterFlags
+	output string
 }
 
 func newEffective(s *streams) *cobra.Command {
-	o := effectiveOptions{streams: s, loading: clientcmd.NewDefaultClientConfigLoadingRules()}
+	o := effectiveOptions{streams: s}
 	c := &cobra.Command{
 		Use:   "effective -n NAMESPACE",
 		Short: "Show the rules that a cluster uses for a namespace",
@@ -44,9 +32,7 @@ It reads the namespace and the ErrorPatternSets of the three namespaces. ` + exi
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
 	outputFlag(c, &o.output, "table", "json", "yaml")
-	c.Flags().StringVar(&o.operatorNamespace, "operator-namespace", "agrajag-system", "namespace in which the operator runs")
-	c.Flags().StringVar(&o.loading.ExplicitPath, "kubeconfig", "", "file that says how to reach the cluster")
-	clientcmd.BindOverrideFlags(&o.overrides, c.Flags(), clientcmd.RecommendedConfigOverrideFlags(""))
+	o.bind(c)
 	return c
 }
 
@@ -86,33 +72,18 @@ func (o *effectiveOptions) run(ctx context.Context) error {
 
 // fromCluster compiles the rules of the namespace exactly as the checker does.
 func (o *effectiveOptions) fromCluster(ctx context.Context) (*classify.Rules, []classify.Problem, error) {
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(o.loading, &o.overrides)
-	name, _, err := loader.Namespace()
+	reached, err := o.connect()
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the kubeconfig: %w", err)
+		return nil, nil, err
 	}
-	config, err := loader.ClientConfig()
+	place, told, err := reached.place(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("find the cluster: %w", err)
+		return nil, nil, err
 	}
-	if config.Timeout == 0 {
-		config.Timeout = clusterTimeout
+	if !told {
+		o.note("warning: namespace %s may not be read, so that a tenant's sets are missing", place.Project)
 	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, nil, err
-		}
-	}
-	reader, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, nil, fmt.Errorf("reach the cluster: %w", err)
-	}
-	var namespace corev1.Namespace
-	if err := reader.Get(ctx, client.ObjectKey{Name: name}, &namespace); err != nil {
-		return nil, nil, fmt.Errorf("read the namespace, which names the tenant: %w", err)
-	}
-	layers, err := checker.Layers(ctx, reader, tenancy.PlaceOf(&namespace, o.operatorNamespace), nil)
+	layers, err := checker.Layers(ctx, reached, place, nil)
 	if err != nil {
 		return nil, nil, err
 	}

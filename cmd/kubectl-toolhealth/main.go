@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/term"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
@@ -37,7 +38,7 @@ func main() {
 // run carries out a command line and returns the exit code.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	buffered := bufio.NewWriter(out)
-	command := newRoot(&streams{in: in, out: buffered, err: errOut})
+	command := newRoot(&streams{in: in, out: buffered, err: errOut, terminal: isTerminal(out)})
 	command.SetArgs(append([]string{}, args...)) // Nil would be the arguments of the process.
 	command.SetIn(in)
 	command.SetOut(buffered)
@@ -54,4 +55,10 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 		return exitUnusable
 	}
 	return exitFine
+}
+
+// isTerminal reports whether a person reads the output as it is written.
+func isTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }

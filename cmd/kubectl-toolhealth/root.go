@@ -23,7 +23,7 @@ func newRoot(s *streams) *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
 	})
-	root.AddCommand(newPatterns(s))
+	root.AddCommand(newList(s), newDescribe(s), newRecheck(s), newReport(s), newPin(s), newUnpin(s), newMark(s), newCooldown(s), newPatterns(s))
 	return root
 }
 

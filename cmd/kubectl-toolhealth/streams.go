@@ -30,6 +30,16 @@ type streams struct {
 	out, err io.Writer
 	// inRead says that the standard input is used up.
 	inRead bool
+	// terminal says that the output is read by a person as it is written.
+	terminal bool
+}
+
+// flush hands over what was written so far, in a command that goes on.
+func (s *streams) flush() error {
+	if buffered, ok := s.out.(interface{ Flush() error }); ok {
+		return buffered.Flush()
+	}
+	return nil
 }
 
 // read reads a file, or the standard input once.
@@ -90,6 +100,37 @@ func (s *streams) object(format string, value any) error {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(value)
+}
+
+// Colours of states, as terminals know them (ECMA-48).
+var stateColours = map[string]string{"OK": "\x1b[32m", "DEGRADED": "\x1b[33m", "DOWN": "\x1b[31m"}
+
+const endColour = "\x1b[0m"
+
+// coloured writes rows under a head, whose cells in a column begin with a state; color is auto, always or never.
+func (s *streams) coloured(color string, head []string, rows [][]string, column int) error {
+	if color == "never" || color == "auto" && (!s.terminal || os.Getenv("NO_COLOR") != "") {
+		return s.table(head, rows)
+	}
+	var plainTable strings.Builder
+	copied := *s
+	copied.out = &plainTable
+	if err := copied.table(head, rows); err != nil {
+		return err
+	}
+	// Colours come after the table was laid out: they have no width.
+	for i, line := range strings.SplitAfter(plainTable.String(), "\n") {
+		if i > 0 && i <= len(rows) {
+			state, _, _ := strings.Cut(rows[i-1][column], " ")
+			if at := strings.Index(line, " "+state); at >= 0 && stateColours[state] != "" {
+				line = line[:at+1] + stateColours[state] + state + endColour + line[at+1+len(state):]
+			}
+		}
+		if _, err := io.WriteString(s.out, line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // table writes rows under a head.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/probe"
 	"github.com/agrajag-dev/agrajag/internal/registry"
+	"github.com/agrajag-dev/agrajag/internal/restapi"
 	"github.com/agrajag-dev/agrajag/internal/webhook"
 )
 
@@ -72,6 +74,9 @@ func newManager(config *rest.Config, o options) (manager.Manager, error) {
 		return nil, err
 	}
 	addWebhooks(mgr, check)
+	if err := addRESTAPI(mgr, check, o); err != nil {
+		return nil, err
+	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, err
 	}
@@ -84,9 +89,10 @@ func newChecker(mgr manager.Manager, o options) (*checker.Checker, error) {
 	index := mgr.GetFieldIndexer()
 	if err := errors.Join(
 		index.IndexField(ctx, &v1alpha1.DiagnosisJob{}, checker.JobToolIndex, checker.IndexJobTool),
+		index.IndexField(ctx, &v1alpha1.ToolHealth{}, health.SessionIndex, health.IndexSession),
 		index.IndexField(ctx, &v1alpha1.Tool{}, registry.CalledAsIndex, registry.IndexCalledAs),
 	); err != nil {
-		return nil, fmt.Errorf("index jobs and Tools: %w", err)
+		return nil, fmt.Errorf("index jobs, rows and Tools: %w", err)
 	}
 	// A replica that does not lead runs no controller that would watch these, and a first report is answered in time
 	// only if they are in the cache already.
@@ -130,7 +136,7 @@ func addControllers(mgr manager.Manager, check *checker.Checker, o options) erro
 	c, now := mgr.GetClient(), clock.RealClock{}
 	return errors.Join(
 		(&controller.ToolReconciler{Client: c, Credentials: credentials, Clock: now}).SetupWithManager(mgr),
-		(&controller.ToolHealthReconciler{Client: c, Store: check.Store, Clock: now, OperatorNamespace: o.namespace}).SetupWithManager(mgr),
+		(&controller.ToolHealthReconciler{Client: c, Store: check.Store, Clock: now, OperatorNamespace: o.namespace, TTLs: health.TTLs{Session: o.sessionTTL, User: o.userRowTTL}}).SetupWithManager(mgr),
 		(&controller.ErrorPatternSetReconciler{Client: c, Cascade: check.Cascade, Clock: now, OperatorNamespace: o.namespace}).SetupWithManager(mgr),
 		(&controller.DiagnosisRecipeReconciler{Client: c, Clock: now, OperatorNamespace: o.namespace}).SetupWithManager(mgr),
 		(&controller.DiagnosisJobReconciler{Client: c, Checker: check, Clock: now, Recorder: recorder, Queue: queue, TTL: o.jobTTL}).SetupWithManager(mgr),
@@ -156,4 +162,19 @@ func addWebhooks(mgr manager.Manager, check *checker.Checker) {
 		var hook http.Handler = &admission.Webhook{Handler: handler, RecoverPanic: new(true)}
 		mgr.GetWebhookServer().Register(path, hook)
 	}
+}
+
+// addRESTAPI registers the REST API, and what writes later what it could not write at once. Both run on every replica.
+func addRESTAPI(mgr manager.Manager, check *checker.Checker, o options) error {
+	if o.apiAddress == "0" {
+		return nil
+	}
+	now := clock.RealClock{}
+	late := restapi.NewLate(now)
+	api := &restapi.Server{
+		Checker: check, Client: mgr.GetClient(), Clock: now, Late: late,
+		Access: restapi.NewAccess(mgr.GetClient(), o.apiAudience, now),
+	}
+	listener := &restapi.Listener{Address: o.apiAddress, CertDir: cmp.Or(o.apiCertDir, o.webhookCertDir), Handler: api.Handler()}
+	return errors.Join(mgr.Add(late), mgr.Add(listener), mgr.AddReadyzCheck("rest-api", listener.Serving))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/checker"
 	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/probe"
+	"github.com/agrajag-dev/agrajag/internal/restapi"
 )
 
 // options are the settings of a manager.
@@ -27,6 +28,9 @@ type options struct {
 	webhookHost      string
 	webhookPort      int
 	webhookCertDir   string
+	apiAddress       string
+	apiCertDir       string
+	apiAudience      string
 	leaderElect      bool
 	models           string
 	modelEndpoint    string
@@ -36,6 +40,8 @@ type options struct {
 	freshnessWindow  time.Duration
 	diagnosisWorkers int
 	jobTTL           time.Duration
+	sessionTTL       time.Duration
+	userRowTTL       time.Duration
 	maxWait          time.Duration
 	maxRows          int
 	maxUnknownRows   int
@@ -50,6 +56,9 @@ func (o *options) bind(f *flag.FlagSet) {
 	f.StringVar(&o.webhookHost, "webhook-host", "", "address on which the webhooks are served; empty: every one")
 	f.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the webhooks")
 	f.StringVar(&o.webhookCertDir, "webhook-cert-dir", "/etc/agrajag/webhook", "directory of the webhooks' tls.crt and tls.key; a renewed certificate is taken up")
+	f.StringVar(&o.apiAddress, "api-bind-address", ":8443", "address of the REST API; 0 serves none")
+	f.StringVar(&o.apiCertDir, "api-cert-dir", "", "directory of the REST API's tls.crt and tls.key; empty: that of the webhooks")
+	f.StringVar(&o.apiAudience, "api-audience", restapi.DefaultAudience, "audience that the bearer tokens of the REST API's callers must be for")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "let one of several managers run controllers and diagnoses; webhooks run on all")
 	f.StringVar(&o.models, "model", "", "model that diagnoses, or several separated by commas that are tried in order; empty: the built-in diagnostician, which needs none")
 	f.StringVar(&o.modelEndpoint, "model-endpoint", "https://api.openai.com/v1", "base URL of the OpenAI-compatible API that serves --model")
@@ -59,6 +68,8 @@ func (o *options) bind(f *flag.FlagSet) {
 	f.DurationVar(&o.freshnessWindow, "freshness-window", checker.DefaultFreshnessWindow, "how long a verdict spares the same unclear error another diagnosis; 0: not at all")
 	f.IntVar(&o.diagnosisWorkers, "diagnosis-workers", 4, "how many diagnoses run at once")
 	f.DurationVar(&o.jobTTL, "job-ttl", time.Hour, "how long a closed DiagnosisJob is kept")
+	f.DurationVar(&o.sessionTTL, "session-ttl", 24*time.Hour, "how long after its last write the ToolHealth of a session is kept; a runtime that tells when sessions end has it deleted at once")
+	f.DurationVar(&o.userRowTTL, "user-row-ttl", 24*time.Hour, "how long after its last write the ToolHealth of a user is kept that says nothing but OK")
 	f.DurationVar(&o.maxWait, "max-wait", health.MaxWait, "longest cooldown and recovery estimate, whatever a rule, an answer or a diagnosis asks for; at most 24h")
 	f.IntVar(&o.maxRows, "max-rows", health.DefaultMaxRows, "how many ToolHealths a namespace may hold; further errors are answered but not stored")
 	f.IntVar(&o.maxUnknownRows, "max-unknown-tool-rows", health.DefaultMaxUnknownToolRows, "how many of them may be about tools without a Tool")
@@ -70,6 +81,9 @@ func (o *options) validate() error {
 	if o.namespace == "" {
 		problems = append(problems, errors.New("--namespace must name the operator's namespace"))
 	}
+	if o.apiAddress != "0" && o.apiAudience == "" {
+		problems = append(problems, errors.New("--api-audience must name the audience of the callers' tokens: without one, a token for anything else would do"))
+	}
 	if o.diagnosisWorkers < 1 || o.diagnosisWorkers > 64 {
 		problems = append(problems, fmt.Errorf("--diagnosis-workers must be from 1 to 64, not %d", o.diagnosisWorkers))
 	}
@@ -78,6 +92,9 @@ func (o *options) validate() error {
 	}
 	if o.jobTTL < max(o.freshnessWindow, time.Minute) {
 		problems = append(problems, fmt.Errorf("--job-ttl must be at least a minute and the --freshness-window: closed jobs tell what was diagnosed lately, and %s is too soon to delete them", o.jobTTL))
+	}
+	if o.sessionTTL < time.Minute || o.userRowTTL < time.Minute {
+		problems = append(problems, errors.New("--session-ttl and --user-row-ttl must be at least 1m"))
 	}
 	if o.maxWait < time.Minute || o.maxWait > health.MaxWait {
 		problems = append(problems, fmt.Errorf("--max-wait must be from 1m to %s, not %s", health.MaxWait, o.maxWait))

@@ -67,8 +67,10 @@ func run(ctx context.Context, keep bool) (err error) {
 
 // stage is all that runs.
 type stage struct {
-	env        *testenv.Env
-	dir        string
+	env *testenv.Env
+	dir string
+	// api is where the REST API is served.
+	api        string
 	managerLog string
 	tools      *tools
 	stops      []func() error
@@ -144,13 +146,16 @@ func (s *stage) startManager(ctx context.Context) error {
 		return err
 	}
 	host, port, certDir := s.env.Webhook()
-	ready, err := freeAddress()
-	if err != nil {
+	ready, readyErr := freeAddress()
+	api, apiErr := freeAddress()
+	if err := errors.Join(readyErr, apiErr); err != nil {
 		return err
 	}
+	s.api = "https://" + api
 	manager := exec.Command(filepath.Join(filepath.Dir(self), "manager"), //nolint:gosec // G204: our own binary.
 		"--kubeconfig", s.kubeconfig(testenv.ManagerUser), "--webhook-host", host, "--webhook-port", fmt.Sprint(port),
 		"--webhook-cert-dir", certDir, "--metrics-bind-address", "0", "--health-probe-bind-address", ready,
+		"--api-bind-address", api,
 		"--probe-allow", "127.0.0.0/8") // The sample tools listen on this machine.
 	manager.Stdout, manager.Stderr = logs, logs
 	manager.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the demo, which stops the manager in turn.

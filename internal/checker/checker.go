@@ -100,8 +100,9 @@ type Decision struct {
 	Health health.View
 	// RetryAfter is how long not to call again; zero: nothing is said about it.
 	RetryAfter time.Duration
-	// Job names the job that diagnoses the error, if one does.
-	Job string
+	// Job names the job that diagnoses the error, if one does, or that did lately: JobEnded.
+	Job      string
+	JobEnded bool
 	// Message tells the caller in a sentence or two what it is and what to do.
 	Message string
 	// Hint tells the user what to do, where the user can do something.
@@ -136,8 +137,11 @@ type Checker struct {
 	signatures signatures
 }
 
-// Check answers a report. With an error nothing is decided; what was written by then is written once, whoever
-// decides the same report again.
+// ErrNotWritten says that a report is decided, and that what follows from it could not all be written. Decided again,
+// the same report writes the rest, and nothing twice.
+var ErrNotWritten = errors.New("not all that follows from the report could be written")
+
+// Check answers a report. With an error nothing is decided, but with ErrNotWritten the decision holds.
 func (c *Checker) Check(ctx context.Context, r Report, mode Mode) (Decision, error) {
 	place, err := c.Place(ctx, r.Project)
 	if err != nil {
@@ -168,7 +172,7 @@ func (c *Checker) Check(ctx context.Context, r Report, mode Mode) (Decision, err
 	decide(&d, f)
 	if mode == Decide {
 		if err := c.act(ctx, d, f); err != nil {
-			return Decision{}, err
+			return d, fmt.Errorf("%w: %w", ErrNotWritten, err)
 		}
 	}
 	return d, nil
@@ -200,19 +204,15 @@ func (c *Checker) Place(ctx context.Context, project string) (tenancy.Place, err
 	return tenancy.PlaceOf(namespace, c.OperatorNamespace), nil
 }
 
-// act writes what follows from a decision. A namespace that is full, or a row's name that somebody took, costs the
-// caller no answer: it is answered and not stored.
+// act writes what follows from a decision.
 func (c *Checker) act(ctx context.Context, d Decision, f facts) error {
 	switch d.Outcome {
 	case Coalesced:
 		c.signal(ctx, d, f)
 		return nil
 	case Classified:
-		for _, effect := range effects(d, f) {
-			if err := c.Store.Apply(ctx, effect.key, effect.change); err != nil && !errors.Is(err, health.ErrFull) && !errors.Is(err, health.ErrIdentity) {
-				return err
-			}
-		}
+		return c.write(ctx, effects(d, f))
+	default:
+		return nil
 	}
-	return nil
 }

@@ -37,6 +37,9 @@ type world struct {
 	onSetList func()   // runs before each of them
 }
 
+// maxTestRows are the rows that a namespace of the world may hold.
+const maxTestRows = 5
+
 // newWorld holds the project shop of the tenant acme, the project solo of none, and objects.
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
@@ -58,6 +61,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.DiagnosisJob{}, &v1alpha1.ToolHealth{}).
 		WithIndex(&v1alpha1.DiagnosisJob{}, JobToolIndex, IndexJobTool).
+		WithIndex(&v1alpha1.ToolHealth{}, health.SessionIndex, health.IndexSession).
 		WithIndex(&v1alpha1.Tool{}, registry.CalledAsIndex, registry.IndexCalledAs).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
@@ -82,7 +86,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 				return c.List(ctx, list, opts...)
 			},
 		}).Build()
-	store := health.NewStore(health.StoreOptions{Client: w.client, Live: w.client, Clock: w.clock, Recorder: events.NewFakeRecorder(1000), MaxRows: 3})
+	store := health.NewStore(health.StoreOptions{Client: w.client, Live: w.client, Clock: w.clock, Recorder: events.NewFakeRecorder(1000), MaxRows: maxTestRows})
 	w.Checker = &Checker{Cache: w.client, Live: w.client, Cascade: NewCascade(w.client), Store: store, Clock: w.clock,
 		OperatorNamespace: "agrajag-system", FreshnessWindow: DefaultFreshnessWindow}
 	return w
@@ -151,13 +155,13 @@ func TestWritesOfAReport(t *testing.T) {
 func TestWhatCannotBeStoredIsAnsweredAllTheSame(t *testing.T) {
 	t.Run("in a namespace that is full", func(t *testing.T) {
 		w := newWorld(t)
-		for i := range 4 {
+		for i := range maxTestRows + 1 {
 			if d := w.check(Decide, fmt.Sprint(i), 403, func(r *Report) { r.User = fmt.Sprint("user-", i) }); d.Outcome != Classified {
 				t.Errorf("report %d: %s", i, d.Outcome)
 			}
 		}
-		if got := len(w.took()); got != 2*3 {
-			t.Errorf("%d writes, want those of three rows", got)
+		if got := len(w.took()); got != 2*maxTestRows {
+			t.Errorf("%d writes, want those of %d rows", got, maxTestRows)
 		}
 	})
 	t.Run("under a name that somebody took", func(t *testing.T) {

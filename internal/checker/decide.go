@@ -105,7 +105,7 @@ func coalesced(d *Decision, f facts) bool {
 	if other == nil {
 		return false
 	}
-	d.Outcome, d.Job, d.RetryAfter = Coalesced, other.Name, leftOf(justClosed, other, f.now)
+	d.Outcome, d.Job, d.JobEnded, d.RetryAfter = Coalesced, other.Name, true, leftOf(justClosed, other, f.now)
 	return true
 }
 
@@ -129,7 +129,7 @@ func alreadyDiagnosed(d *Decision, f facts) bool {
 	if other == nil {
 		return false
 	}
-	d.Outcome, d.Job, d.RetryAfter = AlreadyDiagnosed, other.Name, leftOf(f.window, other, f.now)
+	d.Outcome, d.Job, d.JobEnded, d.RetryAfter = AlreadyDiagnosed, other.Name, true, leftOf(f.window, other, f.now)
 	return true
 }
 
@@ -146,7 +146,7 @@ func joined(d *Decision, f facts) bool {
 	if other == nil {
 		return false
 	}
-	d.Outcome, d.Job, d.RetryAfter = Coalesced, other.Name, leftOf(recheckEvery, other, f.now)
+	d.Outcome, d.Job, d.JobEnded, d.RetryAfter = Coalesced, other.Name, true, leftOf(recheckEvery, other, f.now)
 	return true
 }
 

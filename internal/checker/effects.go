@@ -18,7 +18,7 @@ type effect struct {
 // effects returns what a clear verdict writes.
 func effects(d Decision, f facts) []effect {
 	if d.Verdict.Class == v1alpha1.Working {
-		return success(d, f)
+		return cleared(Success{ID: f.report.ID, Signature: d.Verdict.Signature, Note: d.Verdict.Note}, d.Place, f.report.Tool, f.rows, f.now)
 	}
 	key, ok := rowFor(d.Place, f.report, d.Verdict.Class)
 	if !ok {
@@ -83,29 +83,4 @@ func until(status *v1alpha1.ToolHealthStatus, signature v1alpha1.ErrorSignature)
 		return time.Time{}
 	}
 	return status.Cooldowns[i].Until.Time
-}
-
-// success returns what a call that worked writes: the cooldown of the error goes from the caller's rows, and the
-// narrowest of SESSION, USER and PROJECT that is not OK becomes OK. Where there is nothing to clear, nothing.
-func success(d Decision, f facts) []effect {
-	var out []effect
-	flipped := false
-	for _, row := range f.rows {
-		if row == nil || row.Spec.Scope.Width() > v1alpha1.ScopeProject.Width() {
-			continue
-		}
-		changes := []health.Change{health.Uncool(health.OfSignature(d.Verdict.Signature))}
-		if last := row.Status.LastDiagnosis; last != nil && f.report.ID != "" && last.Report == f.report.ID {
-			flipped = true // By this very report, which is being answered again: nothing wider becomes OK for it.
-		}
-		if state := row.Status.State; !flipped && state != "" && state != v1alpha1.StateOK {
-			flipped = true
-			changes = append(changes, health.Mark(health.Finding{
-				State: v1alpha1.StateOK, Classification: v1alpha1.Working, Signature: d.Verdict.Signature,
-				Note: d.Verdict.Note, By: health.BySuccess, Report: f.report.ID,
-			}))
-		}
-		out = append(out, effect{key: health.KeyOf(row), change: health.All(changes...)})
-	}
-	return out
 }

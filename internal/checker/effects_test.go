@@ -143,6 +143,15 @@ func TestSuccessClearsTheNarrowestTroubleOnly(t *testing.T) {
 		}
 		return rows
 	}
+	later := func(change health.Change) health.Change {
+		return func(status *v1alpha1.ToolHealthStatus, now time.Time) bool {
+			return change(status, now.Add(time.Second))
+		}
+	}
+	pinned := func(row *v1alpha1.ToolHealth) *v1alpha1.ToolHealth {
+		row.Spec.Override = &v1alpha1.HealthOverride{State: v1alpha1.StateDown}
+		return row
+	}
 	const state, cooldown = "state", "cooldown"
 	for _, tc := range []struct {
 		name string
@@ -161,7 +170,11 @@ func TestSuccessClearsTheNarrowestTroubleOnly(t *testing.T) {
 			want: map[v1alpha1.Scope]string{v1alpha1.ScopeProject: state}},
 		{name: "a row past its recovery is cleared too", rows: []*v1alpha1.ToolHealth{nil, nil, rowOf(v1alpha1.ScopeProject, found("http-5xx", time.Millisecond))},
 			want: map[v1alpha1.Scope]string{v1alpha1.ScopeProject: state}},
-		{name: "one user's success says nothing about the tenant", rows: []*v1alpha1.ToolHealth{nil, nil, nil, rowOf(v1alpha1.ScopeTenant, down, cool), rowOf(v1alpha1.ScopeGlobal, down, cool)},
+		{name: "one user's success says nothing about the tenant: the project gets an OK of its own", rows: []*v1alpha1.ToolHealth{nil, nil, nil, rowOf(v1alpha1.ScopeTenant, down, cool), rowOf(v1alpha1.ScopeGlobal, down, cool)},
+			want: map[v1alpha1.Scope]string{v1alpha1.ScopeProject: state}},
+		{name: "which is not written again while it is newer", rows: []*v1alpha1.ToolHealth{nil, nil, rowOf(v1alpha1.ScopeProject, later(foundBy("r0"))), rowOf(v1alpha1.ScopeTenant, down)},
+			want: map[v1alpha1.Scope]string{}},
+		{name: "nor against what a person pinned for the tenant", rows: []*v1alpha1.ToolHealth{nil, nil, nil, pinned(rowOf(v1alpha1.ScopeTenant))},
 			want: map[v1alpha1.Scope]string{}},
 		{name: "answered again it clears nothing wider", rows: []*v1alpha1.ToolHealth{nil, rowOf(v1alpha1.ScopeUser, foundBy("r1")), rowOf(v1alpha1.ScopeProject, down)},
 			want: map[v1alpha1.Scope]string{}},

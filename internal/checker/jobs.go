@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -164,4 +165,21 @@ func signalMessage(e v1alpha1.ToolError) string {
 		return text.Plain(e.Message, 300)
 	}
 	return text.Plain(e.Body, 300)
+}
+
+// MakeRoom deletes the closed job, if there is one, whose name a new one takes, and reports whether an open one has
+// it. The name must be that of a fault. The precondition on its UID keeps two reporters from deleting each other's.
+func (c *Checker) MakeRoom(ctx context.Context, from client.Reader, key client.ObjectKey) (open bool, err error) {
+	former := &v1alpha1.DiagnosisJob{}
+	if err := from.Get(ctx, key, former); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	if isOpen(former) {
+		return true, nil
+	}
+	err = c.Cache.Delete(ctx, former, client.Preconditions{UID: &former.UID})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return false, err
 }

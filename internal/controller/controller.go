@@ -19,9 +19,9 @@ import (
 //
 // +kubebuilder:rbac:groups=tools.agrajag.dev,resources=tools;errorpatternsets;diagnosisrecipes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=tools.agrajag.dev,resources=tools/status;errorpatternsets/status;diagnosisrecipes/status,verbs=update
-// +kubebuilder:rbac:groups=tools.agrajag.dev,resources=toolhealths,verbs=get;list;watch;create
+// +kubebuilder:rbac:groups=tools.agrajag.dev,resources=toolhealths,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=tools.agrajag.dev,resources=toolhealths/status,verbs=update
-// +kubebuilder:rbac:groups=tools.agrajag.dev,resources=diagnosisjobs,verbs=get;list;watch;update;delete;stamp-reporter
+// +kubebuilder:rbac:groups=tools.agrajag.dev,resources=diagnosisjobs,verbs=create;get;list;watch;update;delete;stamp-reporter
 // +kubebuilder:rbac:groups=tools.agrajag.dev,resources=diagnosisjobs/status,verbs=update;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

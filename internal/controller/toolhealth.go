@@ -21,17 +21,29 @@ type ToolHealthReconciler struct {
 	Store             *health.Store
 	Clock             clock.PassiveClock
 	OperatorNamespace string
+	// TTLs say when rows go that nobody needs any more.
+	TTLs health.TTLs
 }
 
-// Reconcile derives a row's conditions and comes back when they are next due to change.
+// Reconcile derives a row's conditions and comes back when they are next due to change, or the row to go.
 func (r *ToolHealthReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	row := &v1alpha1.ToolHealth{}
 	if err := r.Client.Get(ctx, req.NamespacedName, row); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	expiry := r.TTLs.Expiry(row)
+	if !expiry.IsZero() && !expiry.After(r.Clock.Now()) {
+		return ctrl.Result{}, r.Store.Delete(ctx, row)
+	}
 	next, err := r.Store.Refresh(ctx, row, placement(row, r.OperatorNamespace))
-	if err != nil || next.IsZero() {
+	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if !expiry.IsZero() && (next.IsZero() || expiry.Before(next)) {
+		next = expiry
+	}
+	if next.IsZero() {
+		return ctrl.Result{}, nil
 	}
 	// Times in status are whole seconds: a moment later is certainly past them.
 	return ctrl.Result{RequeueAfter: max(next.Sub(r.Clock.Now()), 0) + 10*time.Millisecond}, nil

@@ -121,9 +121,11 @@ func ActiveCooldown(row *v1alpha1.ToolHealth, signature v1alpha1.ErrorSignature,
 
 // remembered reports whether a cooldown runs or ended so lately that a repeat grows it.
 func remembered(c v1alpha1.Cooldown, now time.Time) bool {
-	if c.Hits == 0 {
-		return false
-	}
+	return c.Hits != 0 && forgotten(c).After(now)
+}
+
+// forgotten returns when a repeat no longer grows a cooldown.
+func forgotten(c v1alpha1.Cooldown) time.Time {
 	lasted := c.Until.Sub(c.LastTriggeredAt.Time)
-	return c.Until.Add(max(lasted, growthMemory)).After(now)
+	return c.Until.Add(max(lasted, growthMemory))
 }

@@ -18,6 +18,8 @@ import (
 const (
 	// BySuccess is a reported success.
 	BySuccess = "agrajag-success"
+	// ByEvent is a change of the connection to the tool.
+	ByEvent = "agrajag-event"
 	// byChecker and byEngine are followed by the rule or the job.
 	byChecker = "agrajag-checker/"
 	byEngine  = "agrajag-engine/"

@@ -50,6 +50,13 @@ func (o *overlay) put(key Key, row *v1alpha1.ToolHealth) {
 	o.rows[key] = overlayRow{row: row, expires: now.Add(overlayAge)}
 }
 
+// forget drops what is remembered of a row that was deleted.
+func (o *overlay) forget(key Key) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.rows, key)
+}
+
 // newest returns the cached row or the remembered one, whichever was written later.
 func (o *overlay) newest(key Key, cached *v1alpha1.ToolHealth) *v1alpha1.ToolHealth {
 	o.mu.Lock()

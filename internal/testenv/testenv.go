@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -249,4 +250,33 @@ func assetsDir() (string, error) {
 		return "", errors.Join(err, errors.New("no kube-apiserver: run `make controlplane` first, or set KUBEBUILDER_ASSETS"))
 	}
 	return filepath.Dir(found[len(found)-1]), nil
+}
+
+// Token returns a token of a service account, which it creates if it is not there, for audiences; none: the API server's.
+func (e *Env) Token(ctx context.Context, namespace, account string, audiences ...string) (string, error) {
+	object := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}}
+	if err := e.Admin.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+		return "", fmt.Errorf("create service account %s: %w", account, err)
+	}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}}
+	if err := e.Admin.SubResource("token").Create(ctx, object, request); err != nil {
+		return "", fmt.Errorf("create a token of %s: %w", account, err)
+	}
+	return request.Status.Token, nil
+}
+
+// AccountUser is the name by which the API server knows a service account.
+func AccountUser(namespace, account string) string {
+	return "system:serviceaccount:" + namespace + ":" + account
+}
+
+// Account returns a connection as a service account, which it creates if it is not there.
+func (e *Env) Account(ctx context.Context, namespace, account string) (*rest.Config, error) {
+	token, err := e.Token(ctx, namespace, account)
+	if err != nil {
+		return nil, err
+	}
+	config := rest.AnonymousClientConfig(e.environment.Config)
+	config.BearerToken, config.QPS, config.Burst = token, 200, 400
+	return config, nil
 }

@@ -13,7 +13,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -149,29 +148,12 @@ func (a *Answerer) Handle(ctx context.Context, req admission.Request) (response 
 		return refusal(job, d)
 	}
 	if mode == checker.Decide && job.Name == d.Key.Name() {
-		if err := a.makeRoom(ctx, job); err != nil {
+		// Only under the name of the fault, so that no reporter can name another's job and have it deleted.
+		if _, err := a.Checker.MakeRoom(ctx, a.Client, client.ObjectKeyFromObject(job)); err != nil {
 			logf.FromContext(ctx).Error(err, "Closed job of the same name not replaced", "job", req.Name)
 		}
 	}
 	return admission.Allowed("").WithWarnings(text.Plain(d.Message, 250))
-}
-
-// makeRoom deletes the closed job, if there is one, whose name the new one takes: the name of the fault, so that no
-// reporter can name another's job and have it deleted. The precondition on its UID keeps two reporters from
-// deleting each other's.
-func (a *Answerer) makeRoom(ctx context.Context, job *v1alpha1.DiagnosisJob) error {
-	former := &v1alpha1.DiagnosisJob{}
-	if err := a.Client.Get(ctx, client.ObjectKeyFromObject(job), former); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	if former.Status.Phase != v1alpha1.PhaseClosed {
-		return nil
-	}
-	err := a.Client.Delete(ctx, former, client.Preconditions{UID: &former.UID})
-	if apierrors.IsConflict(err) {
-		return nil
-	}
-	return client.IgnoreNotFound(err)
 }
 
 // refusal tells a decision as the API server tells errors: the message for people, since kubectl shows nothing

@@ -1,0 +1,110 @@
+package mcpclient
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/agrajag-dev/agrajag/api/rest"
+	"github.com/agrajag-dev/agrajag/client"
+)
+
+// recorder is an API of which one tool is DOWN.
+type recorder struct {
+	mu   sync.Mutex
+	said []string
+}
+
+func (r *recorder) add(what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.said = append(r.said, what)
+}
+
+func (r *recorder) Health(_ context.Context, tool string, _ client.Caller) (rest.Health, error) {
+	if tool == "mcp_dead" {
+		return rest.Health{State: "DOWN", Text: "Unavailable since noon: plan without it."}, nil
+	}
+	return rest.Health{State: "OK"}, nil
+}
+
+func (r *recorder) Report(_ context.Context, report rest.Report) (rest.Verdict, error) {
+	r.add("error " + report.ToolName + " " + report.Error.ErrorCode + " " + report.Error.Body)
+	return rest.Verdict{Signature: "x"}, nil
+}
+
+func (r *recorder) Success(_ context.Context, s rest.Success) (rest.Health, error) {
+	r.add("success " + s.ToolName)
+	return rest.Health{}, nil
+}
+
+func TestToolCallsAreGuarded(t *testing.T) {
+	server := mcp.NewServer(&mcp.Implementation{Name: "tools", Version: "v1"}, nil)
+	fails, called := true, 0
+	type in struct{}
+	add := func(name string, run func(ctx context.Context) error) {
+		mcp.AddTool(server, &mcp.Tool{Name: name}, func(ctx context.Context, _ *mcp.CallToolRequest, _ in) (*mcp.CallToolResult, any, error) {
+			called++
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "fine"}}}, nil, run(ctx)
+		})
+	}
+	add("search", func(context.Context) error {
+		if fails {
+			return errors.New("the index is corrupt")
+		}
+		return nil
+	})
+	add("dead", func(context.Context) error { return nil })
+	add("slow", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+
+	api := &recorder{}
+	guard := client.NewGuard(api, client.GuardOptions{Budget: time.Minute})
+	c := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "v1"}, nil)
+	c.AddSendingMiddleware(Middleware(guard, func(tool string) string { return "mcp_" + tool }))
+	here, there := mcp.NewInMemoryTransports()
+	if _, err := server.Connect(t.Context(), there, nil); err != nil {
+		t.Fatal(err)
+	}
+	session, err := c.Connect(t.Context(), here, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(ctx context.Context, tool string) (*mcp.CallToolResult, error) {
+		return session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: map[string]any{}})
+	}
+	if result, err := call(t.Context(), "search"); err != nil || !result.IsError {
+		t.Errorf("a failed call: %v, %v", result, err)
+	}
+	fails = false
+	if result, err := call(t.Context(), "search"); err != nil || result.IsError {
+		t.Errorf("one that works: %v, %v", result, err)
+	}
+	before := called
+	result, err := call(t.Context(), "dead")
+	if err != nil || !result.IsError || called != before {
+		t.Errorf("a tool that is DOWN: %v, %v, called %d times", result, err, called-before)
+	} else if text := result.Content[0].(*mcp.TextContent).Text; !strings.Contains(text, "plan without it") {
+		t.Errorf("the model is told %q", text)
+	}
+	if _, err := call(t.Context(), "unknown"); err == nil {
+		t.Error("no error of the protocol")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := call(ctx, "slow"); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if err := errors.Join(session.Close(), guard.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	want := []string{"error mcp_search  the index is corrupt", "success mcp_search", "error mcp_unknown -32602 "}
+	if diff := cmp.Diff(want, api.said); diff != "" {
+		t.Errorf("reported (-want +got):\n%s", diff)
+	}
+}

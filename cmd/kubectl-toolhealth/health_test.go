@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/testenv"
+)
+
+// shop is a project on a cluster, and people who work in it.
+type shop struct {
+	t           *testing.T
+	env         *testenv.Env
+	kubeconfigs map[string]string
+}
+
+func newShop(t *testing.T) *shop {
+	t.Helper()
+	env, err := testenv.Start(testenv.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := &shop{t: t, env: env, kubeconfigs: map[string]string{}}
+	s.must(env.Namespace(t.Context(), "acme", ""))
+	s.must(env.Namespace(t.Context(), "shop", "acme"))
+	s.must(env.ApplyYAML(t.Context(), `{apiVersion: tools.agrajag.dev/v1alpha1, kind: Tool, metadata: {name: mcp-search, namespace: shop}, spec: {toolName: mcp_search}}`))
+	s.person("alice", "agrajag-reporter")
+	s.person("ops", "agrajag-editor", "agrajag-admin")
+	return s
+}
+
+func (s *shop) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *shop) person(name string, roles ...string) {
+	s.t.Helper()
+	s.kubeconfigs[name] = filepath.Join(s.t.TempDir(), name)
+	s.must(s.env.KubeConfig(name, "shop", s.kubeconfigs[name]))
+	for _, role := range roles {
+		s.must(s.env.Bind(s.t.Context(), "shop", role, name))
+	}
+}
+
+// as runs a command line as a person.
+func (s *shop) as(person string, args ...string) result {
+	s.t.Helper()
+	return plugin(s.t, "", append(args, "--kubeconfig", s.kubeconfigs[person])...)
+}
+
+// says runs a command line, which must end with a code and print texts.
+func (s *shop) says(person string, code int, line string, texts ...string) result {
+	s.t.Helper()
+	r := s.as(person, words(line)...)
+	if r.Code != code {
+		s.t.Errorf("%s as %s: exit code %d, want %d: %s%s", line, person, r.Code, code, r.Out, r.Err)
+	}
+	for _, text := range texts {
+		if !strings.Contains(strings.Join(strings.Fields(r.Out+" "+r.Err), " "), text) {
+			s.t.Errorf("%s as %s lacks %q:\n%s%s", line, person, text, r.Out, r.Err)
+		}
+	}
+	return r
+}
+
+// words splits a command line, in which '…' holds words together.
+func words(line string) []string {
+	var out []string
+	for _, m := range regexp.MustCompile(`'([^']*)'|(\S+)`).FindAllStringSubmatch(line, -1) {
+		out = append(out, m[1]+m[2])
+	}
+	return out
+}
+
+func (s *shop) rows() []v1alpha1.ToolHealth {
+	s.t.Helper()
+	var list v1alpha1.ToolHealthList
+	s.must(s.env.Admin.List(s.t.Context(), &list, client.InNamespace("shop")))
+	return list.Items
+}
+
+func TestPeopleSeePinAndMarkTools(t *testing.T) {
+	s := newShop(t)
+	s.says("alice", exitFine, "list", "TOOL STATE", "mcp_search OK")
+	s.says("alice", exitFine, "describe mcp_search", "Tool: mcp_search", "For: alice", "State: OK", "Nothing is known of it here")
+
+	s.says("ops", exitFine, "pin mcp_search --state down --until 2h --reason 'moving to another host'", "mcp_search is pinned to DOWN for scope PROJECT until 20")
+	s.says("alice", exitFine, "list", "mcp_search DOWN (pinned) PROJECT", "moving to another host")
+	s.says("alice", exitFine, "describe mcp_search", "State: DOWN (pinned) (scope PROJECT)", "Why: moving to another host", "Recovery:")
+	s.says("alice", exitUnusable, "pin mcp_search --state OK --reason mine", "forbidden")
+	s.says("ops", exitFine, "pin mcp_search --state OK --until 2030-01-01T00:00:00Z --reason done", "until 2030-01-01T00:00:00Z")
+	s.says("ops", exitFine, "unpin mcp_search", "no longer pinned")
+	s.says("ops", exitUnusable, "unpin mcp_search", "nothing is pinned")
+	if rows := s.rows(); len(rows) != 1 || rows[0].Spec.Override != nil {
+		t.Errorf("rows %+v", rows)
+	}
+
+	s.says("ops", exitFine, "mark mcp_search --state DOWN --until 30m --reason 'the provider announced it'", "mcp_search is marked DOWN for scope PROJECT")
+	s.says("alice", exitFine, "list", "mcp_search DOWN PROJECT", "in 29m TECHNICALLY_BROKEN the provider announced it")
+	s.says("alice", exitUnusable, "mark mcp_search --state OK --reason mine", "forbidden")
+	s.says("ops", exitFine, "cooldown mcp_search --signature http-5xx --for 30m", "http-5xx of mcp_search cools down for 30m")
+	s.says("ops", exitFine, "cooldown mcp_search --signature http-403 --for 1h --user alice --classification USER_PERMISSION")
+	s.says("alice", exitFine, "describe mcp_search", "Cooldowns:", "http-403 USER USER_PERMISSION in 59m 1", "http-5xx PROJECT INTERMITTENT in 29m 1",
+		"History:", "DOWN PROJECT TECHNICALLY_BROKEN ops the provider announced it")
+	s.says("ops", exitFine, "cooldown mcp_search --signature http-403 --user alice --clear", "no longer cools down")
+	s.says("ops", exitFine, "cooldown mcp_search --signature http-403 --user alice --clear", "Nothing to change")
+	s.says("ops", exitFine, "mark mcp_search --state OK --reason 'tried by hand'")
+	s.says("alice", exitFine, "list", "mcp_search OK PROJECT")
+}
+
+func TestAUsersInboxHoldsWhatTheUserCanDo(t *testing.T) {
+	s := newShop(t)
+	row := &v1alpha1.ToolHealth{Spec: v1alpha1.ToolHealthSpec{ToolName: "mcp_mail", Scope: v1alpha1.ScopeUser, ScopeID: "bob"}}
+	row.Namespace, row.Name = "shop", nameOfRow("bob", "mcp_mail")
+	status := v1alpha1.ToolHealthStatus{State: v1alpha1.StateDown, Since: &metav1.Time{Time: time.Now()}, LastDiagnosis: &v1alpha1.HealthDiagnosis{
+		Classification: v1alpha1.UserSpecificTechnical, Note: "the token expired", UserActionHint: "Sign in again.", By: "test", At: metav1.Now()}}
+	s.must(s.env.Admin.Create(t.Context(), row))
+	row.Status = status
+	s.must(s.env.Admin.Status().Update(t.Context(), row))
+	s.says("alice", exitFine, "list --user bob", "mcp_mail DOWN USER", "Sign in again.")
+	s.says("alice", exitFine, "list --user carol", "Nothing to do for carol.")
+	if r := s.as("alice", "list"); strings.Contains(r.Out, "mcp_mail") {
+		t.Errorf("bob's tool is in alice's list:\n%s", r.Out)
+	}
+	var list []standing
+	r := s.as("alice", "list", "--user", "bob", "-o", "json")
+	if err := json.Unmarshal([]byte(r.Out), &list); err != nil || len(list) != 1 || list[0].UserActionHint != "Sign in again." {
+		t.Errorf("%v: %s", err, r.Out)
+	}
+	if r := s.as("alice", "list", "--user", "bob", "--color", "always"); !strings.Contains(r.Out, stateColours["DOWN"]+"DOWN"+endColour) {
+		t.Errorf("no colour: %q", r.Out)
+	}
+}
+
+func TestAListFollowsTheRows(t *testing.T) {
+	s := newShop(t)
+	out := &lockedBuffer{}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"list", "-w", "--kubeconfig", s.kubeconfigs["alice"]}, strings.NewReader(""), out, out)
+	}()
+	out.await(t, "OK")
+	s.says("ops", exitFine, "pin mcp_search --state DOWN --reason moving")
+	out.await(t, "DOWN (pinned)")
+	cancel()
+	if code := <-ended; code != exitFine {
+		t.Errorf("interrupted it ends with %d: %s", code, out)
+	}
+}
+
+func TestReportsAndRechecksByHand(t *testing.T) {
+	s := newShop(t)
+	s.says("alice", exitFine, "report mcp_search --status 503 --user alice --header 'Retry-After: 60'", "it is diagnosed as job report-")
+	s.says("alice", exitUnusable, "report mcp_search", "say what the call answered")
+	s.says("alice", exitUnusable, "report mcp_search --status 503 --header nonsense", "Name: value")
+	s.says("alice", exitUnusable, "report mcp_search --status 503 --user bob", "report-for-others")
+	s.says("alice", exitFine, "recheck mcp_search --wait 0", "Asked for.")
+	s.says("alice", exitUnusable, "recheck mcp_search --wait 300ms", "nothing was found within 300ms")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { // The manager's part.
+		defer close(done)
+		for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+			var jobs v1alpha1.DiagnosisJobList
+			_ = s.env.Admin.List(ctx, &jobs, client.InNamespace("shop"))
+			for _, job := range jobs.Items {
+				if job.Status.Phase != v1alpha1.PhaseClosed && job.Spec.Trigger == v1alpha1.TriggerUserRequest {
+					class := v1alpha1.Working
+					if job.Spec.OriginatingUserID != "" {
+						class = v1alpha1.UserSpecificTechnical
+					}
+					code := int32(200)
+					job.Status = v1alpha1.DiagnosisJobStatus{Phase: v1alpha1.PhaseClosed, CloseReason: v1alpha1.CloseDone,
+						Diagnosis: &v1alpha1.Diagnosis{Classification: class, Scope: v1alpha1.ScopeProject},
+						Probes:    []v1alpha1.ProbeAudit{{As: v1alpha1.ProbeAsSystem, At: metav1.Now(), Possible: true, Success: true, StatusCode: &code}},
+						Conditions: []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: "Diagnosed",
+							Message: string(class) + " for scope PROJECT: tried", LastTransitionTime: metav1.Now()}}}
+					_ = s.env.Admin.Status().Update(ctx, &job)
+				}
+			}
+		}
+	}()
+	defer func() { cancel(); <-done }()
+	s.says("alice", exitFine, "recheck mcp_search", "is looked at as job recheck-", "WORKING for scope PROJECT: tried")
+	s.says("alice", exitFindings, "recheck mcp_search --as-user alice -o json", `"phase": "CLOSED"`, "USER_SPECIFIC_TECHNICAL for scope")
+	s.says("alice", exitUnusable, "recheck mcp_search --as-user bob", "report-for-others")
+	s.says("alice", exitFine, "describe mcp_search", "Last job: recheck-", "Probes:", "system works 200")
+}
+
+func TestWrongUsageOfClusterCommands(t *testing.T) {
+	for line, want := range map[string]string{
+		"list --color blue":               "use auto, always, never",
+		"describe":                        "name one tool",
+		"pin x --state BROKEN --reason r": "use OK, DEGRADED, DOWN",
+		"pin x --state OK":                "reason",
+		"pin x --state OK --reason r --until yesterday":              "neither a time",
+		"pin x --state OK --reason r --until -1h":                    "lies in the past",
+		"cooldown x --signature s":                                   "for clear",
+		"cooldown x --signature s --for 1h --clear":                  "for clear",
+		"cooldown x --signature s --for 48h":                         "from 1s to 24h",
+		"cooldown x --signature s --for 1h --classification WORKING": "has no cooldown",
+	} {
+		if r := plugin(t, "", words(line)...); r.Code != exitUnusable || !strings.Contains(r.Err, want) {
+			t.Errorf("%s: exit code %d, %s, want %q", line, r.Code, r.Err, want)
+		}
+	}
+}

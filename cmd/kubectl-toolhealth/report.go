@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+)
+
+type reportOptions struct {
+	*streams
+	clusterFlags
+	output, user, session, scope, note, body, message, code, host string
+	status                                                        int32
+	exceptions, headers                                           []string
+}
+
+func newReport(s *streams) *cobra.Command {
+	o := reportOptions{streams: s}
+	c := &cobra.Command{
+		Use:   "report TOOL",
+		Short: "Report an error of a tool by hand, and read the verdict",
+		Long: `Report an error of a tool by hand, as an agent's runtime does after a failed call, and read the verdict. What the rules decide
+is answered at once; anything else becomes a DiagnosisJob. --body - reads the body from the standard input. ` + exitCodes,
+		Example: `  kubectl toolhealth report mcp_search --status 403 --user alice
+  kubectl toolhealth report mcp_search --exception java.net.ConnectException
+  curl -s https://search.example.com/ | kubectl toolhealth report mcp_search --status 503 --body -`,
+		Args: oneTool,
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
+	}
+	outputFlag(c, &o.output, "text", "json", "yaml")
+	o.bind(c)
+	f := c.Flags()
+	f.Int32Var(&o.status, "status", 0, "status of the HTTP answer")
+	f.StringVar(&o.body, "body", "", "body of the answer or result of the tool; - reads the standard input")
+	f.StringVar(&o.message, "message", "", "text of the error")
+	f.StringArrayVar(&o.headers, "header", nil, "header of the answer, as 'Retry-After: 60'; repeat it for more")
+	f.StringArrayVar(&o.exceptions, "exception", nil, "type of the error; repeat it for its causes")
+	f.StringVar(&o.code, "error-code", "", "code inside the answer")
+	f.StringVar(&o.host, "host", "", "host that failed")
+	f.StringVar(&o.user, "user", "", "for whom the tool was called; another than you needs the verb report-for-others")
+	f.StringVar(&o.session, "session", "", "in which session")
+	f.StringVar(&o.scope, "scope", string(v1alpha1.ScopeProject), "widest scope that the outcome may have")
+	f.StringVar(&o.note, "note", "", "a remark")
+	return c
+}
+
+// job returns the report.
+func (o *reportOptions) job(namespace, tool string) (*v1alpha1.DiagnosisJob, error) {
+	e := &v1alpha1.ToolError{Body: o.body, Message: o.message, ErrorCode: o.code, Host: o.host}
+	if o.status != 0 {
+		e.HTTPStatus = &o.status
+	}
+	if o.body == stdin {
+		data, err := o.read(stdin)
+		if err != nil {
+			return nil, err
+		}
+		// The API server refuses what is much longer; the beginning says most.
+		e.Body = strings.ToValidUTF8(string(data[:min(len(data), v1alpha1.MaxErrorBody)]), "")
+	}
+	for _, header := range o.headers {
+		name, value, ok := strings.Cut(header, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return nil, fmt.Errorf("--header %s is not of the form 'Name: value'", plain(header, maxCell))
+		}
+		if e.Headers == nil {
+			e.Headers = map[string]v1alpha1.HeaderValue{}
+		}
+		e.Headers[strings.TrimSpace(name)] = v1alpha1.HeaderValue(strings.TrimSpace(value))
+	}
+	for _, kind := range o.exceptions {
+		e.ExceptionTypes = append(e.ExceptionTypes, v1alpha1.MatchText(kind))
+	}
+	if e.HTTPStatus == nil && e.Body == "" && e.Message == "" && e.ErrorCode == "" && len(e.ExceptionTypes) == 0 {
+		return nil, errors.New("say what the call answered: --status, --body, --message, --exception or --error-code")
+	}
+	return &v1alpha1.DiagnosisJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "report-"},
+		Spec: v1alpha1.DiagnosisJobSpec{ToolName: v1alpha1.ToolName(tool), Scope: v1alpha1.Scope(o.scope), OriginatingUserID: v1alpha1.UserID(o.user),
+			OriginatingSessionID: o.session, Error: e, Note: o.note},
+	}, nil
+}
+
+func (o *reportOptions) run(ctx context.Context, tool string) error {
+	cluster, err := o.connect()
+	if err != nil {
+		return err
+	}
+	job, err := o.job(cluster.project, tool)
+	if err != nil {
+		return err
+	}
+	err = cluster.Create(ctx, job)
+	answer := answerOf(err)
+	switch {
+	case err == nil:
+		answer = map[string]string{"Outcome": "Pending", "Job": job.Name, "Message": "The error is unclear: it is diagnosed as job " + job.Name}
+	case answer["Outcome"] != "":
+		answer["Message"] = messageOf(err)
+	default:
+		return err
+	}
+	if o.output != "text" {
+		return o.object(o.output, answer)
+	}
+	return o.print("%s", answer["Message"])
+}
+
+// messageOf returns the verdict in a refusal, without what the API server says before it.
+func messageOf(err error) string {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return err.Error()
+	}
+	message := status.Status().Message
+	if _, verdict, ok := strings.Cut(message, "denied the request: "); ok {
+		return verdict
+	}
+	return message
+}

@@ -1,0 +1,232 @@
+package restapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/agrajag-dev/agrajag/api/rest"
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/checker"
+	"github.com/agrajag-dev/agrajag/internal/redact"
+	"github.com/agrajag-dev/agrajag/internal/text"
+)
+
+// postErrors answers a report, or a list of them.
+func (s *Server) postErrors(r *http.Request, who Identity) (answer, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return answer{}, err
+	}
+	var reports []rest.Report
+	single := !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("["))
+	if single {
+		reports = make([]rest.Report, 1)
+		err = decode(body, &reports[0])
+	} else {
+		err = decode(body, &reports)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	if len(reports) == 0 || len(reports) > maxList {
+		return answer{}, invalid("body", "a list must hold 1 to %d reports, not %d", maxList, len(reports))
+	}
+	jobs := make([]*v1alpha1.DiagnosisJob, len(reports))
+	for i, report := range reports { // All of them before any is answered.
+		if jobs[i], err = s.jobOf(r.Context(), r.PathValue("project"), who, report); err != nil {
+			return answer{}, at(i, single, err)
+		}
+	}
+	verdicts := make([]rest.Verdict, len(jobs))
+	for i, job := range jobs {
+		if verdicts[i], err = s.report(r.Context(), job, requestID(r, who, i)); err != nil {
+			return answer{}, at(i, single, err)
+		}
+	}
+	if single {
+		return answer{status: http.StatusOK, body: verdicts[0]}, nil
+	}
+	return answer{status: http.StatusOK, body: verdicts}, nil
+}
+
+// at says which report of a list an error is about.
+func at(i int, single bool, err error) error {
+	var p *problemError
+	if single || !errors.As(err, &p) {
+		return err
+	}
+	return problem(p.status, p.kind, "report %d: %s", i, p.detail)
+}
+
+// jobOf returns the job that would diagnose a report, if the caller may make it. Secrets and excess are out of it.
+func (s *Server) jobOf(ctx context.Context, project string, who Identity, r rest.Report) (*v1alpha1.DiagnosisJob, error) {
+	scope, err := scopeOf("scope", r.Scope)
+	if err := errors.Join(err, checkTool("toolName", r.ToolName), checkID("originatingUserId", r.OriginatingUserID),
+		checkID("originatingSessionId", r.OriginatingSessionID), checkID("originatingProcessId", r.OriginatingProcessID),
+		checkLocale(r.Locale), checkScope(scope, r)); err != nil {
+		return nil, first(err)
+	}
+	reported, err := errorOf(r.Error)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.mayReport(ctx, who, project, r.OriginatingUserID, scope); err != nil {
+		return nil, err
+	}
+	return &v1alpha1.DiagnosisJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: project},
+		Spec: v1alpha1.DiagnosisJobSpec{
+			ToolName: v1alpha1.ToolName(r.ToolName), Scope: scope, Trigger: v1alpha1.TriggerToolCallError,
+			OriginatingUserID:    v1alpha1.UserID(r.OriginatingUserID),
+			OriginatingSessionID: r.OriginatingSessionID, OriginatingProcessID: r.OriginatingProcessID,
+			Error: reported, Note: text.Cut(redact.Text(text.Cut(r.Note, maxReadNote)), maxNote),
+			Locale: r.Locale, Reporter: v1alpha1.UserID(who.Username),
+		},
+	}, nil
+}
+
+const (
+	// maxNote bounds a report's note, in bytes.
+	maxNote = 500
+	// maxReadNote bounds how much of a note is searched for secrets.
+	maxReadNote = 16 << 10
+)
+
+// first returns the first of joined problems: one is enough to mend.
+func first(err error) error {
+	var p *problemError
+	if errors.As(err, &p) {
+		return p
+	}
+	return err
+}
+
+// checkScope says what a scope needs, as the schema does.
+func checkScope(scope v1alpha1.Scope, r rest.Report) error {
+	switch {
+	case scope == v1alpha1.ScopeSession && r.OriginatingSessionID == "":
+		return invalid("scope", "SESSION needs originatingSessionId")
+	case scope == v1alpha1.ScopeUser && (r.OriginatingUserID == "" || r.OriginatingUserID == "_system"):
+		return invalid("scope", "USER needs originatingUserId, and _system is no user")
+	default:
+		return nil
+	}
+}
+
+// errorOf returns a reported error without secrets and excess.
+func errorOf(e *rest.ToolError) (*v1alpha1.ToolError, error) {
+	if e == nil {
+		return nil, invalid("error", "say what the failed call answered")
+	}
+	if e.HTTPStatus != 0 && (e.HTTPStatus < 100 || e.HTTPStatus > 999) {
+		return nil, invalid("error.httpStatus", "must be from 100 to 999, not %d", e.HTTPStatus)
+	}
+	out := &v1alpha1.ToolError{Body: e.Body, Message: e.Message, ErrorCode: e.ErrorCode, Host: e.Host}
+	if e.HTTPStatus != 0 {
+		out.HTTPStatus = &e.HTTPStatus
+	}
+	if e.Date != nil {
+		out.Date = &metav1.Time{Time: *e.Date}
+	}
+	if len(e.Headers) > 0 {
+		out.Headers = make(map[string]v1alpha1.HeaderValue, len(e.Headers))
+		for name, value := range e.Headers {
+			out.Headers[name] = v1alpha1.HeaderValue(value)
+		}
+	}
+	for _, kind := range e.ExceptionTypes {
+		out.ExceptionTypes = append(out.ExceptionTypes, v1alpha1.MatchText(kind))
+	}
+	redact.Error(out)
+	return out, nil
+}
+
+// report answers one report and writes what follows, now or later.
+func (s *Server) report(ctx context.Context, job *v1alpha1.DiagnosisJob, id string) (rest.Verdict, error) {
+	r := checker.ReportOf(job)
+	r.ID = id
+	d, err := s.Checker.Check(ctx, r, checker.DryRun)
+	if err != nil {
+		return rest.Verdict{}, err
+	}
+	v := verdictOf(d)
+	follow := func(ctx context.Context) error { return s.follow(ctx, r, job) }
+	switch d.Outcome {
+	case checker.Classified, checker.Coalesced, checker.Pending:
+		v.StoreError = s.Late.Do(ctx, lateKey(d), follow)
+		v.Stored = v.StoreError == ""
+	}
+	if d.Outcome == checker.Pending {
+		v.Job = d.Key.Name()
+	}
+	if d.Outcome == checker.Classified && v.Stored {
+		view, err := s.Checker.Health(ctx, checker.Caller{Project: r.Project, User: r.User, Session: r.Session}, r.Tool)
+		if err == nil {
+			v.State = string(view.State)
+		}
+	}
+	return v, nil
+}
+
+// lateKey identifies what follows from a decision: what is done once need not be done for each repeat.
+func lateKey(d checker.Decision) string {
+	return fmt.Sprintf("%s %s %+v", d.Outcome, d.Place.Project, d.Key)
+}
+
+// follow writes what follows from a report: rows, the message of one more report, or a job.
+func (s *Server) follow(ctx context.Context, r checker.Report, job *v1alpha1.DiagnosisJob) error {
+	d, err := s.Checker.Check(ctx, r, checker.Decide)
+	if err != nil || d.Outcome != checker.Pending {
+		return err
+	}
+	_, err = s.enqueue(ctx, job, d.Key.Name())
+	return err
+}
+
+// enqueueTries bounds the tries to create a job whose name a closed one has.
+const enqueueTries = 3
+
+// enqueue creates a job under the name of its fault, in the place of a closed one, and returns its UID; empty: an open
+// one stands for it.
+func (s *Server) enqueue(ctx context.Context, job *v1alpha1.DiagnosisJob, name string) (types.UID, error) {
+	var err error
+	for range enqueueTries {
+		fresh := job.DeepCopy()
+		fresh.Name = name
+		if err = s.Client.Create(ctx, fresh); err == nil {
+			return fresh.UID, nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			break
+		}
+		open, roomErr := s.Checker.MakeRoom(ctx, s.Checker.Live, client.ObjectKeyFromObject(fresh))
+		if open || roomErr != nil {
+			return "", roomErr
+		}
+	}
+	return "", fmt.Errorf("create job %s: %w", name, err)
+}
+
+// verdictOf tells a decision as the API does.
+func verdictOf(d checker.Decision) rest.Verdict {
+	return rest.Verdict{
+		Outcome: string(d.Outcome), RuleID: d.Verdict.RuleID, Signature: string(d.Verdict.Signature),
+		Classification: string(d.Class), State: string(d.Health.State), Scope: string(d.Scope), Action: string(d.Verdict.Action),
+		RetryAfterSeconds: seconds(d.RetryAfter), DiagnosisPending: d.Outcome == checker.Pending || d.Outcome == checker.Coalesced && !d.JobEnded,
+		Job: d.Job, ToolKnown: d.ToolKnown, Stored: true, Message: d.Message, UserActionHint: d.Hint,
+	}
+}
+
+// seconds rounds a wait up: who comes back that much later is not too early.
+func seconds(d time.Duration) int64 {
+	return int64((max(d, 0) + time.Second - 1) / time.Second)
+}

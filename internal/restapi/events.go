@@ -1,0 +1,106 @@
+package restapi
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/agrajag-dev/agrajag/api/rest"
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/checker"
+	"github.com/agrajag-dev/agrajag/internal/redact"
+	"github.com/agrajag-dev/agrajag/internal/text"
+)
+
+// maxEventTools bounds the tools of one connection.
+const maxEventTools = 256
+
+// postSuccesses records a call that worked, and tells what is in force then.
+func (s *Server) postSuccesses(r *http.Request, who Identity) (answer, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return answer{}, err
+	}
+	var success rest.Success
+	if err := decode(body, &success); err != nil {
+		return answer{}, err
+	}
+	if err := errors.Join(checkTool("toolName", success.ToolName), checkID("originatingUserId", success.OriginatingUserID),
+		checkID("originatingSessionId", success.OriginatingSessionID), checkID("errorSignature", success.ErrorSignature)); err != nil {
+		return answer{}, first(err)
+	}
+	caller := checker.Caller{Project: r.PathValue("project"), User: success.OriginatingUserID, Session: success.OriginatingSessionID}
+	if err := s.mayReport(r.Context(), who, caller.Project, caller.User, v1alpha1.ScopeProject); err != nil {
+		return answer{}, err
+	}
+	_, err = s.Checker.Succeed(r.Context(), caller, success.ToolName, checker.Success{
+		ID: requestID(r, who, 0), Signature: v1alpha1.ErrorSignature(success.ErrorSignature), Note: "A call worked",
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	rows, err := s.Checker.Rows(r.Context(), caller, success.ToolName)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: healthOf(success.ToolName, rows, s.Clock.Now())}, nil
+}
+
+// postEvents records that a connection closed or opened again, or that a session ended.
+func (s *Server) postEvents(r *http.Request, who Identity) (answer, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return answer{}, err
+	}
+	var event rest.Event
+	if err := decode(body, &event); err != nil {
+		return answer{}, err
+	}
+	if err := checkEvent(event); err != nil {
+		return answer{}, err
+	}
+	caller := checker.Caller{Project: r.PathValue("project"), Session: event.OriginatingSessionID}
+	if err := s.Access.Authorize(r.Context(), who, verbEvents, resourceJobs, caller.Project); err != nil {
+		return answer{}, err
+	}
+	if event.Type == rest.SessionEnded {
+		rows, err := s.Checker.EndSession(r.Context(), caller.Project, caller.Session)
+		return answer{status: http.StatusOK, body: rest.EventResult{Rows: rows}}, err
+	}
+	keys, err := s.Checker.Connect(r.Context(), caller, checker.Connection{
+		ID: requestID(r, who, 0), Tools: event.ToolNames, Open: event.Type == rest.ConnectionReopened,
+		Note: text.Plain(redact.Text(event.Note), v1alpha1.MaxNoteLength),
+	})
+	if errors.Is(err, checker.ErrNoSession) {
+		return answer{}, invalid("originatingSessionId", "%v", err)
+	}
+	return answer{status: http.StatusOK, body: rest.EventResult{Rows: len(keys)}}, err
+}
+
+// checkEvent says what is wrong with an event.
+func checkEvent(event rest.Event) error {
+	if err := checkID("originatingSessionId", event.OriginatingSessionID); err != nil {
+		return err
+	}
+	if len(event.Note) > 16<<10 {
+		return invalid("note", "must have at most %d bytes", v1alpha1.MaxNoteLength)
+	}
+	switch event.Type {
+	case rest.SessionEnded:
+		if event.OriginatingSessionID == "" {
+			return invalid("originatingSessionId", "say which session ended")
+		}
+		return nil
+	case rest.ConnectionClosed, rest.ConnectionReopened:
+	default:
+		return invalid("type", "must be %s, %s or %s, not %q", rest.ConnectionClosed, rest.ConnectionReopened, rest.SessionEnded, text.Plain(event.Type, 64))
+	}
+	if len(event.ToolNames) == 0 || len(event.ToolNames) > maxEventTools {
+		return invalid("toolNames", "must name 1 to %d tools", maxEventTools)
+	}
+	for _, name := range event.ToolNames {
+		if err := checkTool("toolNames", name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

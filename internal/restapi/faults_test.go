@@ -1,0 +1,229 @@
+package restapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/agrajag-dev/agrajag/api/rest"
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+)
+
+func TestVerdictsGoOnWhileTheAPIServerIsAway(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		away func(*outage) *atomic.Bool
+	}{
+		{"it refuses connections", func(o *outage) *atomic.Bool { return &o.refuses }},
+		{"it answers nothing", func(o *outage) *atomic.Bool { return &o.hangs }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := newWorld(t).project("")
+			token := p.runtime()
+			p.report(token, status("warm-up", 403, forUser("alice")))
+			p.health(token, "warm-up", "")
+			eventually(t, "the row in the cache", func() bool { return p.report(token, status("warm-up", 403, forUser("alice"))).Outcome == "CoolingDown" })
+
+			tc.away(p.outage).Store(true)
+			clear := rest.Report{ToolName: "inventory", Error: &rest.ToolError{ExceptionTypes: []string{"java.net.ConnectException"}}}
+			for i := range 3 {
+				v := p.report(token, clear)
+				if v.Outcome != "Classified" || v.Stored || !strings.Contains(v.StoreError, "written as soon as") {
+					t.Errorf("report %d: %+v", i, v)
+				}
+			}
+			unclear := p.report(token, status("search", 503))
+			if unclear.Outcome != "Pending" || unclear.Stored {
+				t.Errorf("an unclear one: %+v", unclear)
+			}
+			if v := p.report(token, status("warm-up", 403, forUser("alice"))); v.Outcome != "CoolingDown" || !v.Stored {
+				t.Errorf("one that needs no write: %+v", v)
+			}
+			if h := p.health(token, "warm-up", "alice"); len(h.Cooldowns) != 1 {
+				t.Errorf("health from the cache: %+v", h)
+			}
+
+			tc.away(p.outage).Store(false)
+			eventually(t, "what was reported to be written", func() bool {
+				return p.health(token, "inventory", "").State == "DOWN" && len(p.jobs()) == 1
+			})
+			var rows v1alpha1.ToolHealthList
+			must(t, env.Admin.List(t.Context(), &rows, client.InNamespace(p.name)))
+			for _, row := range rows.Items {
+				if row.Spec.ToolName == "inventory" && (len(row.Status.History) != 1 || row.Status.Cooldowns[0].Hits != 1) {
+					t.Errorf("three reports of one fault were written as %+v", row.Status)
+				}
+			}
+		})
+	}
+}
+
+func TestLate(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Date(2026, 5, 23, 15, 0, 0, 0, time.UTC))
+	refused := errors.New("connection refused")
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "toolhealths"}, "x", errors.New("secret detail"))
+	l := NewLate(clock)
+	var err error
+	tries := 0
+	do := func(context.Context) error { tries++; return err }
+	step := func(what string, key, want string, wantTries int) {
+		t.Helper()
+		tries = 0
+		if got := l.Do(t.Context(), key, do); got != want || tries != wantTries {
+			t.Errorf("%s: %q after %d tries, want %q after %d", what, got, tries, want, wantTries)
+		}
+	}
+	catchUp := func(what string, wantTries, wantLeft int) {
+		t.Helper()
+		tries = 0
+		l.catchUp(t.Context())
+		if tries != wantTries || len(l.waiting) != wantLeft {
+			t.Errorf("%s: %d tries, %d left, want %d and %d", what, tries, len(l.waiting), wantTries, wantLeft)
+		}
+	}
+	step("in time", "a", "", 1)
+	err = forbidden
+	step("what is refused is not tried again", "a", "it cannot be stored: Forbidden", 1)
+	err = refused
+	step("away", "a", storedLater, 1)
+	step("the same once more", "a", storedLater, 0)
+	step("another, a moment later", "b", storedLater, 0)
+	catchUp("still away", 1, 2)
+	clock.Step(lateEvery)
+	err = nil
+	step("back, while the first still waits", "a", storedLater, 0)
+	step("another is written at once", "c", "", 1)
+	catchUp("back", 2, 0)
+	err = refused
+	for i := range maxLate {
+		l.Do(t.Context(), fmt.Sprint(i), do)
+	}
+	step("too much waits", "one more", notStored, 0)
+	clock.Step(lateFor)
+	catchUp("for too long", maxLate, 0)
+}
+
+func TestRequestsThatCannotBeAnswered(t *testing.T) {
+	p := newWorld(t).project("")
+	token := p.runtime()
+	errorsPath := "/v1/projects/" + p.name + "/errors"
+	valid := `{"toolName":"search","error":{"httpStatus":403}}`
+	for _, tc := range []struct {
+		name, method, path, body, contentType string
+		want                                  int
+		says                                  string
+	}{
+		{"another content type", http.MethodPost, errorsPath, valid, "text/plain", http.StatusUnsupportedMediaType, "application/json"},
+		{"no JSON", http.MethodPost, errorsPath, "nonsense", "application/json", http.StatusBadRequest, "cannot be read"},
+		{"two values", http.MethodPost, errorsPath, valid + valid, "application/json", http.StatusBadRequest, "more than one"},
+		{"a field that is none", http.MethodPost, errorsPath, `{"tool":"search"}`, "application/json", http.StatusBadRequest, `unknown field "tool"`},
+		{"a reporter of one's own choice", http.MethodPost, errorsPath, `{"toolName":"search","reporter":"admin","error":{"httpStatus":403}}`, "application/json", http.StatusBadRequest, "unknown field"},
+		{"invalid UTF-8", http.MethodPost, errorsPath, "{\"toolName\":\"se\xffrch\"}", "application/json", http.StatusBadRequest, "UTF-8"},
+		{"megabytes", http.MethodPost, errorsPath, `{"note":"` + strings.Repeat("a", maxBody) + `"}`, "application/json", http.StatusRequestEntityTooLarge, "at most 1048576 bytes"},
+		{"no error", http.MethodPost, errorsPath, `{"toolName":"search"}`, "application/json", http.StatusBadRequest, "error: say what"},
+		{"no tool", http.MethodPost, errorsPath, `{"error":{"httpStatus":403}}`, "application/json", http.StatusBadRequest, "toolName"},
+		{"a control character in the tool's name", http.MethodPost, errorsPath, `{"toolName":"a\u0000b","error":{"httpStatus":403}}`, "application/json", http.StatusBadRequest, "toolName"},
+		{"a status that is none", http.MethodPost, errorsPath, `{"toolName":"search","error":{"httpStatus":42}}`, "application/json", http.StatusBadRequest, "100 to 999"},
+		{"a scope that is none", http.MethodPost, errorsPath, `{"toolName":"search","scope":"ALL","error":{"httpStatus":403}}`, "application/json", http.StatusBadRequest, "SESSION"},
+		{"a language that is none", http.MethodPost, errorsPath, `{"toolName":"search","locale":"<script>","error":{"httpStatus":403}}`, "application/json", http.StatusBadRequest, "language tag"},
+		{"an empty list", http.MethodPost, errorsPath, `[]`, "application/json", http.StatusBadRequest, "1 to 100"},
+		{"a project that is none", http.MethodPost, "/v1/projects/no-such-project/errors", valid, "application/json", http.StatusForbidden, "needs the verb create"},
+		{"a path that is none", http.MethodPost, "/v2/projects", valid, "application/json", http.StatusNotFound, "/openapi.yaml"},
+		{"a method that is none", http.MethodGet, errorsPath, "", "", http.StatusMethodNotAllowed, "POST"},
+		{"a tool's name that is too long", http.MethodGet, "/v1/projects/" + p.name + "/tools/" + strings.Repeat("a", 200) + "/health", "", "", http.StatusBadRequest, "1 to 128"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := p.do(token, tc.method, tc.path, []byte(tc.body), func(r *http.Request) { r.Header.Set("Content-Type", tc.contentType) })
+			if detail := got.detail(tc.want); !strings.Contains(detail, tc.says) {
+				t.Errorf("detail %q, want %q in it", detail, tc.says)
+			}
+		})
+	}
+}
+
+func TestHugeFieldsAreCutNotRefused(t *testing.T) {
+	p := newWorld(t).project("")
+	big := strings.Repeat("error ", 10_000)
+	v := p.report(p.runtime(), status("search", 503, func(r *rest.Report) {
+		r.Note, r.Error.Body, r.Error.Message, r.Error.ErrorCode, r.Error.Host = big, big, big, big, big
+		r.Error.Headers = map[string]string{"X-Big": big, strings.Repeat("n", 300): "v"}
+		for range 40 {
+			r.Error.ExceptionTypes = append(r.Error.ExceptionTypes, "java.io.IOException")
+		}
+	}))
+	if v.Outcome != "Pending" || !v.Stored || len(p.jobs()) != 1 {
+		t.Errorf("verdict %+v", v)
+	}
+}
+
+func TestTooManyRequestsAtOnceAreTurnedAway(t *testing.T) {
+	release, entered := make(chan struct{}), make(chan struct{}, maxInFlight)
+	handler := bounded(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { entered <- struct{}{}; <-release }))
+	for range maxInFlight {
+		go handler.ServeHTTP(newRecorder(), newRequest(t))
+	}
+	for range maxInFlight {
+		<-entered
+	}
+	turned := newRecorder()
+	handler.ServeHTTP(turned, newRequest(t))
+	if turned.Code != http.StatusServiceUnavailable || turned.Header().Get("Retry-After") != "1" {
+		t.Errorf("%d, Retry-After %q", turned.Code, turned.Header().Get("Retry-After"))
+	}
+	close(release)
+}
+
+func TestAPanicIsAnswered(t *testing.T) {
+	w := newRecorder()
+	bounded(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("secret") })).ServeHTTP(w, newRequest(t))
+	if w.Code != http.StatusInternalServerError || bytes.Contains(w.Body.Bytes(), []byte("secret")) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestTheListenerServesTLSUntilItIsToldToStop(t *testing.T) {
+	_, _, certDir := env.Webhook()
+	entered, release := make(chan struct{}), make(chan struct{})
+	l := &Listener{Address: "127.0.0.1:0", CertDir: certDir, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(entered)
+		<-release
+		w.WriteHeader(http.StatusNoContent)
+	})}
+	if l.Serving(nil) == nil {
+		t.Error("ready before it serves")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Start(ctx) }()
+	eventually(t, "the API", func() bool { return l.Serving(nil) == nil })
+	answered := make(chan int, 1)
+	go func() {
+		c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+		response, err := c.Get(fmt.Sprintf("https://127.0.0.1:%d/", l.Port()))
+		if err != nil {
+			answered <- 0
+			return
+		}
+		_ = response.Body.Close()
+		answered <- response.StatusCode
+	}()
+	<-entered
+	cancel()
+	close(release)
+	if got := <-answered; got != http.StatusNoContent {
+		t.Errorf("a request that was under way was answered with %d", got)
+	}
+	must(t, <-ended)
+}

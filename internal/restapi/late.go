@@ -1,0 +1,169 @@
+package restapi
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	// maxLate bounds what waits to be written. Its keys are faults, not reports.
+	maxLate = 4096
+	// lateEvery is how often it is tried while the API server is away.
+	lateEvery = time.Second
+	// lateFor is how long it is tried.
+	lateFor = 15 * time.Minute
+)
+
+// What callers are told of writes that did not happen in time.
+const (
+	storedLater = "the API server did not take it in time: it is written as soon as that is back"
+	notStored   = "the API server does not take it, and too much waits to be written: report it again later"
+)
+
+// Late does writes at once where it can, and else again and again until they succeed, so that an API server that is
+// away costs no caller more than a moment. What waits is lost with the process, so callers are told.
+type Late struct {
+	clock clock.WithTicker
+
+	mu sync.Mutex
+	// waiting holds what is to be done, once for each key.
+	waiting map[string]lateWrite
+	// away is when a write last did not succeed in time.
+	away time.Time
+}
+
+type lateWrite struct {
+	do    func(context.Context) error
+	since time.Time
+}
+
+// NewLate returns a Late. Start must run for it to catch up.
+func NewLate(clock clock.WithTicker) *Late {
+	return &Late{clock: clock, waiting: map[string]lateWrite{}}
+}
+
+// Do does a write now, or later. It returns "" if it is done, else what the caller is to be told. While the same waits
+// already, or the API server was away a moment ago, nothing is tried.
+func (l *Late) Do(ctx context.Context, key string, do func(context.Context) error) string {
+	if !l.waitsFor(key) {
+		ctx, cancel := context.WithTimeout(ctx, writeWithin)
+		defer cancel()
+		err := do(ctx)
+		if err == nil {
+			return ""
+		}
+		if !isAway(err) {
+			logf.FromContext(ctx).Error(err, "Report not stored")
+			return "it cannot be stored: " + reason(err)
+		}
+	}
+	return l.keep(key, do)
+}
+
+// waitsFor reports whether trying is of no use now.
+func (l *Late) waitsFor(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, waits := l.waiting[key]
+	return waits || l.clock.Since(l.away) < lateEvery && !l.away.IsZero()
+}
+
+func (l *Late) keep(key string, do func(context.Context) error) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, waits := l.waiting[key]; waits {
+		return storedLater
+	}
+	now := l.clock.Now()
+	if l.away.IsZero() || now.Sub(l.away) >= lateEvery {
+		l.away = now
+	}
+	if len(l.waiting) >= maxLate {
+		return notStored
+	}
+	l.waiting[key] = lateWrite{do: do, since: now}
+	return storedLater
+}
+
+// isAway reports whether an error says that the API server cannot be reached or does not answer, rather than that it
+// refuses.
+func isAway(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return true
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return true // No answer: the connection failed.
+	}
+	return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsConflict(err)
+}
+
+// reason tells an error of the API server without what it quotes.
+func reason(err error) string {
+	if r := apierrors.ReasonForError(err); r != "" {
+		return string(r)
+	}
+	return "see the manager's log"
+}
+
+// NeedLeaderElection says that every replica catches up on its own.
+func (l *Late) NeedLeaderElection() bool { return false }
+
+// Start catches up until ctx ends.
+func (l *Late) Start(ctx context.Context) error {
+	ticker := l.clock.NewTicker(lateEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+			l.catchUp(ctx)
+		}
+	}
+}
+
+// catchUp tries what waits, until the first write that does not succeed.
+func (l *Late) catchUp(ctx context.Context) {
+	for key, write := range l.snapshot() {
+		if ctx.Err() != nil {
+			return
+		}
+		err := func() error {
+			ctx, cancel := context.WithTimeout(ctx, writeWithin)
+			defer cancel()
+			return write.do(ctx)
+		}()
+		l.mu.Lock()
+		switch {
+		case err == nil:
+			delete(l.waiting, key)
+			l.away = time.Time{}
+		case !isAway(err) || l.clock.Since(write.since) >= lateFor:
+			logf.FromContext(ctx).Error(err, "Report not stored", "since", write.since)
+			delete(l.waiting, key)
+		default:
+			l.away = l.clock.Now()
+			l.mu.Unlock()
+			return
+		}
+		l.mu.Unlock()
+	}
+}
+
+func (l *Late) snapshot() map[string]lateWrite {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make(map[string]lateWrite, len(l.waiting))
+	for key, write := range l.waiting {
+		all[key] = write
+	}
+	return all
+}

@@ -1,0 +1,42 @@
+package restapi
+
+import (
+	"sync"
+	"time"
+)
+
+// memory remembers answers, at most maxRemembered of them.
+type memory[K comparable, V any] struct {
+	mu      sync.RWMutex
+	answers map[K]remembrance[V]
+}
+
+type remembrance[V any] struct {
+	value V
+	at    time.Time
+}
+
+func newMemory[K comparable, V any]() *memory[K, V] {
+	return &memory[K, V]{answers: map[K]remembrance[V]{}}
+}
+
+// get returns an answer and its age.
+func (m *memory[K, V]) get(key K, now time.Time) (value V, age time.Duration, ok bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	r, ok := m.answers[key]
+	return r.value, now.Sub(r.at), ok
+}
+
+// put remembers an answer. Where there is no room any other goes: it is asked for again.
+func (m *memory[K, V]) put(key K, value V, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, have := m.answers[key]; !have && len(m.answers) >= maxRemembered {
+		for k := range m.answers {
+			delete(m.answers, k)
+			break
+		}
+	}
+	m.answers[key] = remembrance[V]{value: value, at: now}
+}

@@ -1,0 +1,113 @@
+// Package restapi answers agent runtimes over HTTP: it translates between requests and the checker, and asks the API
+// server who is calling and whether they may.
+package restapi
+
+import (
+	"net/http"
+	"time"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/agrajag-dev/agrajag/internal/checker"
+)
+
+const (
+	// maxBody bounds a request's body, in bytes: a report of 64 KiB, or a list of smaller ones.
+	maxBody = 1 << 20
+	// maxList bounds the reports of one request.
+	maxList = 100
+	// maxInFlight bounds the requests that are answered at once, and with maxBody the memory that strangers fill.
+	maxInFlight = 256
+	// writeWithin bounds the writes behind one answer. What takes longer is written later.
+	writeWithin = time.Second
+)
+
+// Server answers the REST API. Every replica runs one.
+type Server struct {
+	// Checker answers reports.
+	Checker *checker.Checker
+	// Client reads from the cache and writes.
+	Client client.Client
+	// Access says who calls and what they may.
+	Access *Access
+	// Late does later what could not be written in time.
+	Late *Late
+	// Clock tells the time.
+	Clock clock.PassiveClock
+}
+
+// route is one operation of the API. Document describes each of them.
+type route struct {
+	method, path string
+	handle       func(*Server, *http.Request, Identity) (answer, error)
+}
+
+var routes = []route{
+	{http.MethodPost, "/v1/projects/{project}/errors", (*Server).postErrors},
+	{http.MethodPost, "/v1/projects/{project}/successes", (*Server).postSuccesses},
+	{http.MethodPost, "/v1/projects/{project}/events", (*Server).postEvents},
+	{http.MethodGet, "/v1/projects/{project}/tools", (*Server).getTools},
+	{http.MethodGet, "/v1/projects/{project}/tools/{tool}/health", (*Server).getHealth},
+	{http.MethodGet, "/v1/projects/{project}/health", (*Server).getHealth},
+	{http.MethodPost, "/v1/projects/{project}/tools/{tool}/recheck", (*Server).postRecheck},
+	{http.MethodPost, "/v1/projects/{project}/recheck", (*Server).postRecheck},
+	{http.MethodPost, "/brain/{tenant}/tools/{tool}/recheck", (*Server).postRecheckOfTenant},
+}
+
+// answer is what a request is answered with, as JSON.
+type answer struct {
+	status int
+	body   any
+	// etag identifies what the body says; empty: it is not to be compared.
+	etag string
+}
+
+// Handler returns the API.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range routes {
+		mux.Handle(r.method+" "+r.path, s.operation(r))
+	}
+	mux.HandleFunc("GET /openapi.yaml", serveDocument)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { notRouted(w, r, mux) })
+	return bounded(mux)
+}
+
+// operation authenticates, answers and writes one kind of request.
+func (s *Server) operation(r route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		who, err := s.Access.Authenticate(req)
+		if err != nil {
+			writeProblem(w, req, err)
+			return
+		}
+		if req.Body != nil {
+			req.Body = http.MaxBytesReader(w, req.Body, maxBody)
+		}
+		a, err := r.handle(s, req, who)
+		if err != nil {
+			writeProblem(w, req, err)
+			return
+		}
+		writeAnswer(w, req, a)
+	})
+}
+
+// bounded answers at most maxInFlight requests at once and turns further ones away, and turns a panic into a problem:
+// a mistake of ours must end nobody's connection without a word.
+func bounded(next http.Handler) http.Handler {
+	slots := make(chan struct{}, maxInFlight)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		default:
+			w.Header().Set("Retry-After", "1")
+			writeProblem(w, r, problem(http.StatusServiceUnavailable, "busy", "more than %d requests at once: try again in a second", maxInFlight))
+			return
+		}
+		defer recovered(w, r)
+		next.ServeHTTP(w, r)
+	})
+}
