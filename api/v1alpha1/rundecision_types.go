@@ -121,7 +121,7 @@ type RunDecision struct {
 	// +kubebuilder:validation:MaxLength=64
 	Fingerprint string `json:"fingerprint"`
 
-	// attempt is which run of its job failed, from 1.
+	// attempt is which run of its job failed, from 1, be it before it began.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Attempt int32 `json:"attempt"`

@@ -250,11 +250,12 @@ func TestOddAnswersThatCanBeUsed(t *testing.T) {
 func TestNoFailureHoldsTheKey(t *testing.T) {
 	hidden := strings.Join(strings.Split(key, ""), "\u200b")
 	for name, body := range map[string]string{
-		"in OpenAI's form":          errorBody("", "", "key "+key+" refused"),
-		"as plain text":             "who is Bearer " + key,
-		"as a code":                 errorBody(key, key, ""),
-		"between what is not shown": errorBody("", "", "key "+hidden+" refused"),
-		"at the end of the text":    errorBody("", "", strings.Repeat(key, 10_000)),
+		"in OpenAI's form":               errorBody("", "", "key "+key+" refused"),
+		"as plain text":                  "who is Bearer " + key,
+		"as a code":                      errorBody(key, key, ""),
+		"between what is not shown":      errorBody("", "", "key "+hidden+" refused"),
+		"between bytes that are no text": strings.Join(strings.Split(key, ""), "\xff"),
+		"at the end of the text":         errorBody("", "", strings.Repeat(key, 10_000)),
 	} {
 		for _, status := range []int{200, 401, 500} {
 			failure, _ := failing(t, scripted.Step{Status: status, Raw: body})

@@ -65,7 +65,7 @@ type openAI struct {
 // nothing: when to ask again is for the caller to decide. Its error is a *Failure, unless ctx ended.
 func (o *openAI) Complete(ctx context.Context, r Request) (Response, error) {
 	if len(o.models) == 0 {
-		return Response{}, &Failure{Kind: Misdirected, message: "no model is configured"}
+		return Response{}, &Failure{Kind: UnknownModel, message: "no model is configured"}
 	}
 	var failures []*Failure
 	var spent Usage
