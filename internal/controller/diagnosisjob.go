@@ -21,7 +21,8 @@ import (
 // clearTTL is how long a job is kept that a rule decided: its answer is in ToolHealth (design §4).
 const clearTTL = 5 * time.Minute
 
-// preservedTTL is how long a job is kept that a person has to look at: over a weekend.
+// preservedTTL is how long a job is kept that a person has to look at: over a weekend. A later report of the same error may
+// still take its name (design §4).
 const preservedTTL = 72 * time.Hour
 
 // DiagnosisJobReconciler does everything for a job that costs no model: it decides reports that the webhooks did

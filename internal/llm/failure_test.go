@@ -69,6 +69,7 @@ func TestFailuresByKind(t *testing.T) {
 		{name: "a path that another API does not serve", step: raw(404, `{"detail":"Not Found"}`), want: llm.Misdirected, said: "404: Not Found", once: true},
 		{name: "a filtered prompt at Azure", step: raw(400, `{"error":{"message":"The response was filtered","type":null,"param":"prompt","code":"content_filter","status":400,"innererror":{"code":"ResponsibleAIPolicyViolation"}}}`), want: llm.ContentFiltered},
 		{name: "a filtered prompt, by the inner code", step: raw(400, `{"error":{"message":"no","code":"x","innererror":{"code":"ResponsibleAIPolicyViolation"}}}`), want: llm.ContentFiltered},
+		{name: "a prompt that OpenRouter's moderation flagged", step: raw(403, `{"error":{"message":"m requires moderation on P. Your input was flagged for x","code":403}}`), want: llm.ContentFiltered},
 		{name: "a filtered answer", step: scripted.Step{Text: "The", Finish: "content_filter"}, want: llm.ContentFiltered},
 		{name: "a model that declines", step: raw(200, `{"choices":[{"message":{"role":"assistant","content":null,"refusal":"I cannot help"},"finish_reason":"stop"}]}`), want: llm.ContentFiltered, said: "I cannot help"},
 		{name: "no tools at Ollama", step: raw(400, `{"error":{"message":"registry.ollama.ai/library/gemma:2b does not support tools","type":"api_error","param":null,"code":null}}`), want: llm.NoTools},

@@ -98,8 +98,8 @@ var kindsByCode = map[string]FailureKind{
 	"unknown_url":      Misdirected,
 }
 
-// kindsByPhrase are for refusals that some servers tell apart by their message alone. They count for the statuses 400, 404,
-// 422, 500 and 501 without a known code, in this order, in lower case.
+// kindsByPhrase are for refusals that some servers tell apart by their message alone. They count for the statuses 400, 403,
+// 404, 422, 500 and 501 without a known code, in this order, in lower case.
 var kindsByPhrase = []struct {
 	phrase string
 	kind   FailureKind
@@ -122,6 +122,7 @@ var kindsByPhrase = []struct {
 	{"invalid model name", UnknownModel},           // LiteLLM
 	{"model does not exist", UnknownModel},         // DashScope
 	{"no such model", UnknownModel},                // several
+	{"input was flagged", ContentFiltered},         // OpenRouter, with status 403
 	{"content management policy", ContentFiltered}, // Azure behind proxies that drop its code
 }
 
@@ -139,7 +140,7 @@ func kindOf(status int, p problem) FailureKind {
 		}
 	}
 	switch status {
-	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusNotImplemented:
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusNotImplemented:
 		message := strings.ToLower(p.message)
 		for _, known := range kindsByPhrase {
 			if strings.Contains(message, known.phrase) {
