@@ -104,8 +104,7 @@ var kindsByPhrase = []struct {
 	phrase string
 	kind   FailureKind
 }{
-	{"not support tools", NoTools},                 // Ollama, DashScope
-	{"not support tool", NoTools},                  // "tool calling", "tool use"
+	{"not support tool", NoTools},                  // Ollama, DashScope: tools; others: tool calling, tool use
 	{"not support function call", NoTools},         // DeepSeek
 	{"support tool use", NoTools},                  // OpenRouter: no endpoint found that does
 	{"calling is not supported", NoTools},          // Groq
