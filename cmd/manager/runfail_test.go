@@ -128,7 +128,7 @@ func (p project) postponed(job *v1alpha1.DiagnosisJob) *v1alpha1.RunDecision {
 // A retry holds no worker, outlives the manager, never comes early, and is the last.
 func TestARetryWaitsInTheJob(t *testing.T) {
 	cost := llm.Usage{Prompt: 100, Completion: 10}
-	model := scripted.New(scripted.Step{Status: 429, Text: "slow down", Headers: map[string]string{"Retry-After": "8"}},
+	model := scripted.New(scripted.Step{Status: 429, Text: "slow down", Headers: map[string]string{"Retry-After": "12"}},
 		scripted.Step{Text: works, Usage: cost}, scripted.Step{Text: works, Usage: cost}, scripted.Step{Text: works, Usage: cost})
 	endpoint := serveTool(t, model)
 	stop := startWith(t, endpoint)
@@ -141,8 +141,11 @@ func TestARetryWaitsInTheJob(t *testing.T) {
 	// The only worker diagnoses another tool meanwhile.
 	other := p.job("orders", "", status(500))
 	p.must(alice.Create(t.Context(), other))
-	if other = p.closed(other); other.Status.Diagnosis == nil || other.Status.ClosedAt.After(d.DueAt.Time) {
-		t.Errorf("the other job ended as %+v, the retry is due at %s", other.Status, d.DueAt)
+	if other = p.closed(other); other.Status.Diagnosis == nil {
+		t.Errorf("the other job ended as %+v", other.Status)
+	}
+	if body := model.Requests()[1].Body; !strings.Contains(body, "orders") {
+		t.Errorf("the second question is not about the other tool: %s", body)
 	}
 	stop()
 	startWith(t, endpoint)
