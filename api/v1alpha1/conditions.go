@@ -121,6 +121,9 @@ const (
 	ReasonWaiting = "Waiting"
 	// ReasonDiagnosing goes with Reconciling=True: the probe loop runs.
 	ReasonDiagnosing = "Diagnosing"
+	// ReasonRetrying goes with Reconciling=True: a run failed in a way that may pass, and the job waits to be run once more;
+	// status.decision says when.
+	ReasonRetrying = "Retrying"
 	// ReasonDiagnosed says that the probe loop reached a verdict.
 	ReasonDiagnosed = "Diagnosed"
 	// ReasonClassified says that a rule decided; no diagnosis was needed.
@@ -135,10 +138,13 @@ const (
 	ReasonAlreadyDiagnosed = "AlreadyDiagnosed"
 	// ReasonRecipeInvalid says that the recipe cannot be used, so that nothing was diagnosed.
 	ReasonRecipeInvalid = "RecipeInvalid"
-	// ReasonModelUnavailable says that the model could not be asked.
+	// ReasonModelUnavailable says that no model gave an answer that can be used; status.decision says why.
 	ReasonModelUnavailable = "ModelUnavailable"
 	// ReasonDeadlineExceeded says that the run took longer than its recipe allows.
 	ReasonDeadlineExceeded = "DeadlineExceeded"
+	// ReasonNotStored says that there is a verdict, but that it could not be written into ToolHealth; status.decision tells
+	// it.
+	ReasonNotStored = "NotStored"
 	// ReasonAttemptsExhausted says that the manager was lost during the run more often than it is tried again.
 	ReasonAttemptsExhausted = "AttemptsExhausted"
 )

@@ -165,13 +165,13 @@ type DiagnosisJobStatus struct {
 	// +kubebuilder:validation:MaxItems=10
 	Signals []JobSignal `json:"signals,omitempty"`
 
-	// probes is what was probed, and what came of it.
+	// probes is what the latest attempt probed, and what came of it.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=6
 	Probes []ProbeAudit `json:"probes,omitempty"`
 
-	// probeCount is how many probes ran.
+	// probeCount is how many probes ran, in all attempts together.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ProbeCount int32 `json:"probeCount,omitempty"`
@@ -180,14 +180,14 @@ type DiagnosisJobStatus struct {
 	// +optional
 	Diagnosis *Diagnosis `json:"diagnosis,omitempty"`
 
-	// usage is what the run cost.
+	// usage is what the job cost, all attempts together.
 	// +optional
 	Usage *Usage `json:"usage,omitempty"`
 
-	// decision says what is to be done when the run itself failed.
+	// decision is the receipt of what was decided when a run itself failed, the latest if two did. A verdict may follow a
+	// retry. Absent: no run failed.
 	// +optional
-	// +kubebuilder:validation:MaxLength=500
-	Decision string `json:"decision,omitempty"`
+	Decision *RunDecision `json:"decision,omitempty"`
 
 	// observedGeneration is the generation that the conditions speak of.
 	// +optional
@@ -310,7 +310,7 @@ type CooldownAdjustment struct {
 	Duration string `json:"duration"`
 }
 
-// Usage is what a run cost.
+// Usage is what a model cost.
 type Usage struct {
 	// turns is how often the model was asked.
 	// +optional
@@ -342,6 +342,7 @@ type Usage struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Trigger",type=string,priority=1,JSONPath=`.spec.trigger`
 // +kubebuilder:printcolumn:name="User",type=string,priority=1,JSONPath=`.spec.originatingUserId`
+// +kubebuilder:printcolumn:name="Decision",type=string,priority=1,JSONPath=`.status.decision.action`
 // +kubebuilder:printcolumn:name="Closed",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Complete")].reason`
 type DiagnosisJob struct {
 	metav1.TypeMeta `json:",inline"`

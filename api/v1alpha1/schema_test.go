@@ -167,7 +167,7 @@ func TestNamesAndColumns(t *testing.T) {
 			[]string{"Scope-Id", "Available", "Override", "Hint"}},
 		"ErrorPatternSet": {"errorpatternsets", "eps", []string{"Entries", "Accepted", "Age"}, []string{"Message"}},
 		"DiagnosisJob": {"diagnosisjobs", "dj", []string{"Tool", "Signature", "Phase", "Result", "Probes", "Age"},
-			[]string{"Trigger", "User", "Closed"}},
+			[]string{"Trigger", "User", "Decision", "Closed"}},
 		"DiagnosisRecipe": {"diagnosisrecipes", "dr", []string{"Max-Probes", "Token-Ceiling", "Max-Scope", "Model", "Accepted", "Age"}, nil},
 	}
 	got := map[string]names{}

@@ -188,7 +188,8 @@ func TestARecipeSaysWhatOfItIsInForce(t *testing.T) {
 	// The tenant's model counts for its project, and its endpoint passes the guard that probes pass.
 	job := p.job("search", "", status(500))
 	p.must(p.user("alice").Create(t.Context(), job))
-	if job = p.closed(job); !meta.IsStatusConditionTrue(job.Status.Conditions, "Stalled") || !strings.Contains(job.Status.Decision, "169.254.169.254") {
+	if job = p.closed(job); !meta.IsStatusConditionTrue(job.Status.Conditions, "Stalled") || job.Status.Decision.Action != v1alpha1.RunTerminate ||
+		!strings.Contains(job.Status.Decision.Message, "169.254.169.254") {
 		t.Errorf("the job ended as %+v", job.Status)
 	}
 }

@@ -105,31 +105,6 @@ func TestWhatCannotBeProbedIsSaid(t *testing.T) {
 	}
 }
 
-func TestAModelThatCannotBeAskedDiagnosesNothing(t *testing.T) {
-	refused, err := sampletools.Refused()
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := testOptions()
-	o.models, o.modelEndpoint = "some-model", refused
-	startManager(t, o)
-	p := newProject(t)
-	alice := p.user("alice")
-	job := p.job("search", "", status(500))
-	p.must(alice.Create(t.Context(), job))
-	job = p.closed(job)
-	if job.Status.CloseReason != v1alpha1.CloseStale || !meta.IsStatusConditionTrue(job.Status.Conditions, "Stalled") || job.Status.Decision == "" {
-		t.Errorf("the job ended as %+v", job.Status)
-	}
-	if row := p.row(v1alpha1.ScopeProject, p.namespace, "search"); row != nil {
-		t.Errorf("a run without verdict wrote %+v", row.Status)
-	}
-	// Another run would end the same: the next report is told so, and costs nothing.
-	if got := p.answer(alice, p.job("search", "", status(500))); cause(got, "Outcome") != "Coalesced" && cause(got, "Outcome") != "AlreadyDiagnosed" {
-		t.Errorf("the next report: %+v", got)
-	}
-}
-
 func TestAModelDiagnoses(t *testing.T) {
 	model := scripted.New(
 		scripted.Step{ToolCalls: []llm.ToolCall{{ID: "1", Name: "tool_probe_as_user", Arguments: "{}"}, {ID: "2", Name: "tool_probe_as_system", Arguments: "{}"}}, Usage: llm.Usage{Prompt: 900, Completion: 40}},

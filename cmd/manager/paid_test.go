@@ -83,7 +83,7 @@ func TestARunIsPaidForOnce(t *testing.T) {
 }
 
 func TestADeadlineIsSaidToBeOne(t *testing.T) {
-	model := scripted.New(scripted.Step{Text: works, Delay: time.Minute})
+	model := scripted.New(scripted.Step{Text: works, Delay: time.Minute}, scripted.Step{Text: works, Delay: time.Minute}, scripted.Step{Text: works})
 	o := testOptions()
 	o.models, o.modelEndpoint = "some-model", serveTool(t, model)
 	startManager(t, o)
@@ -94,7 +94,7 @@ func TestADeadlineIsSaidToBeOne(t *testing.T) {
 	p.must(p.user("alice").Create(t.Context(), job))
 	job = p.closed(job)
 	if complete := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionComplete); complete.Reason != v1alpha1.ReasonDeadlineExceeded ||
-		!strings.Contains(complete.Message, "5s") {
-		t.Errorf("closed as %+v", complete)
+		!strings.Contains(complete.Message, "5s") || len(model.Requests()) != 2 {
+		t.Errorf("closed as %+v after %d runs", complete, len(model.Requests()))
 	}
 }

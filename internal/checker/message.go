@@ -26,9 +26,9 @@ func describe(d *Decision, f facts) {
 			d.Message += ". The tool said: " + said
 		}
 	case AlreadyDiagnosed:
-		d.Message = diagnosedMessage(d, tool)
+		d.Message = diagnosedMessage(d, tool) + failure(d, f)
 	case Coalesced:
-		d.Message = coalescedMessage(d, f, tool)
+		d.Message = coalescedMessage(d, f, tool) + failure(d, f)
 	case Pending:
 		d.Message = pendingMessage(d, f, tool)
 	}
@@ -83,6 +83,24 @@ func diagnosedMessage(d *Decision, tool string) string {
 	}
 	return fmt.Sprintf("%s: %s is %s for scope %s: %s (rule %s%s)%s", d.Class, tool, d.Health.State, d.Health.Row.Spec.Scope,
 		advice(d.Class, tool, d.RetryAfter), d.Verdict.RuleID, standing(d.RetryAfter), note)
+}
+
+// failure tells what went wrong with the run of the job that stands for the report, and what can be done about it.
+func failure(d *Decision, f facts) string {
+	job := f.job(func(other jobFact) bool { return other.job.Name == d.Job })
+	if job == nil || job.Status.Decision == nil {
+		return ""
+	}
+	failed := job.Status.Decision
+	retry := failed.Action == v1alpha1.RunRetry
+	switch {
+	case retry && job.Status.Phase == v1alpha1.PhaseInit && failed.DueAt != nil:
+		return fmt.Sprintf(". Its run failed and is tried once more at %s", failed.DueAt.UTC().Format(time.RFC3339))
+	case !retry && !isOpen(job):
+		return ". Its run failed: " + failed.Message
+	default:
+		return ""
+	}
 }
 
 // advice says what to do about an error of a class.

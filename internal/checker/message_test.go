@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/classify"
@@ -23,6 +24,17 @@ func describeCase(v classify.Verdict, f facts) Decision {
 func withNote(v classify.Verdict) classify.Verdict {
 	v.WaitNote = "the header retry-after asks for a year"
 	return v
+}
+
+// decided gives a job the receipt of a run that failed.
+func decided(action v1alpha1.RunAction) func(*v1alpha1.DiagnosisJob) {
+	return func(job *v1alpha1.DiagnosisJob) {
+		due := metav1.NewTime(t0.Add(30 * time.Second))
+		job.Status.Decision = &v1alpha1.RunDecision{Action: action, Message: "mend the key"}
+		if action == v1alpha1.RunRetry {
+			job.Status.Decision.DueAt = &due
+		}
+	}
 }
 
 func TestTheMessageSaysWhatItIsWhatToDoHowLongAndWhy(t *testing.T) {
@@ -73,6 +85,17 @@ func TestTheMessageSaysWhatItIsWhatToDoHowLongAndWhy(t *testing.T) {
 			facts: facts{now: t0.Add(time.Minute), report: said, window: 5 * time.Minute, rows: []*v1alpha1.ToolHealth{nil, nil, rowOf(v1alpha1.ScopeProject, found("timeout", 0))},
 				jobs: []jobFact{jobOf("diag-1", said, "http-5xx", failed)}},
 			want: "Diagnosed a moment ago without a verdict (job diag-1 says why): search is not diagnosed again for 4m"},
+		{name: "a run that failed says what to mend", verdict: unclear503, facts: facts{now: t0.Add(time.Minute), report: said, window: 5 * time.Minute,
+			jobs: []jobFact{jobOf("diag-1", said, "http-5xx", failed, decided(v1alpha1.RunTerminate))}},
+			want: "Diagnosed a moment ago without a verdict (job diag-1 says why): search is not diagnosed again for 4m. Its run failed: mend the key"},
+		{name: "a run that just failed does, too", verdict: unclear503, facts: facts{now: t0.Add(10 * time.Second), report: said,
+			jobs: []jobFact{jobOf("diag-1", said, "http-5xx", failed, decided(v1alpha1.RunPreserve))}},
+			want: "Diagnosed a moment ago as job diag-1, which says what was found: search is not diagnosed again for 20s. Its run failed: mend the key"},
+		{name: "a run that is tried once more", verdict: unclear503, facts: facts{now: t0, report: said, jobs: []jobFact{jobOf("diag-1", said, "http-5xx", decided(v1alpha1.RunRetry))}},
+			want: "Diagnosis pending as job diag-1: do not call search again before it ends; it usually takes less than 30s. Its run failed and is tried once more at 2026-05-23T14:00:30Z"},
+		{name: "a verdict after a retry says nothing of the failure", verdict: unclear503, facts: facts{now: t0.Add(10 * time.Second), report: said,
+			jobs: []jobFact{jobOf("diag-1", said, "http-5xx", diagnosed(v1alpha1.Intermittent), decided(v1alpha1.RunRetry))}},
+			want: "Diagnosed a moment ago as job diag-1, which says what was found: search is not diagnosed again for 20s"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d := describeCase(tc.verdict, tc.facts)

@@ -72,6 +72,14 @@ func (r *rule) wait(e *v1alpha1.ToolError, now time.Time, limit time.Duration) (
 	return max(asked, minWait), ""
 }
 
+// StatedWait is the wait that an answer asks for anywhere, in its headers or its text, as it stands there: above zero and
+// without a limit. It is what the cooldown header:retry-after reads; ok is false where no wait is stated. Times count from
+// when the call failed, which is now unless the answer says otherwise.
+func StatedWait(e *v1alpha1.ToolError, now time.Time) (wait time.Duration, ok bool) {
+	wait, _, ok = askedWait(e, anyWait, now)
+	return wait, ok
+}
+
 // askedWait is the wait that an answer asks for, as it stands there, and where it stands. The cooldown
 // header:retry-after asks for any stated wait and takes the first there is: the headers made for it (retry-after,
 // retry-after-ms, x-ms-retry-after-ms), then the moment at which a used-up limit resets, then the text. Any other

@@ -1,9 +1,6 @@
 package controller
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -17,7 +14,6 @@ import (
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/checker"
-	"github.com/agrajag-dev/agrajag/internal/diagnose"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
 	"github.com/agrajag-dev/agrajag/internal/testenv"
 )
@@ -46,6 +42,11 @@ func closedAt(after time.Duration, attempts int32, reason v1alpha1.CloseReason) 
 	}
 }
 
+func preserved(s *v1alpha1.DiagnosisJobStatus) {
+	closedAt(0, 1, v1alpha1.CloseStale)(s)
+	s.Decision = &v1alpha1.RunDecision{Action: v1alpha1.RunPreserve}
+}
+
 func TestClosedJobsGoWhenTheirTimeIsOver(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -58,6 +59,8 @@ func TestClosedJobsGoWhenTheirTimeIsOver(t *testing.T) {
 		{name: "a diagnosed job goes after the TTL", status: closedAt(0, 1, v1alpha1.CloseDone), now: time.Hour, wantGone: true},
 		{name: "a job that a rule decided stays for five minutes", status: closedAt(0, 0, v1alpha1.CloseDone), now: 4 * time.Minute, wantNext: time.Minute},
 		{name: "a job that a rule decided goes after five minutes", status: closedAt(0, 0, v1alpha1.CloseDone), now: 5 * time.Minute, wantGone: true},
+		{name: "a job that a person has to look at stays over the weekend", now: 71 * time.Hour, wantNext: time.Hour, status: preserved},
+		{name: "and goes after it", now: 72 * time.Hour, wantGone: true, status: preserved},
 		{name: "a job without verdict says why for the TTL", status: closedAt(0, 0, v1alpha1.CloseStale), now: 30 * time.Minute, wantNext: 30 * time.Minute},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -85,9 +88,6 @@ func TestIsOver(t *testing.T) {
 	with := func(d checker.Decision, change func(*checker.Decision)) checker.Decision {
 		change(&d)
 		return d
-	}
-	running := func(attempts int32) func(*v1alpha1.DiagnosisJobStatus) {
-		return func(s *v1alpha1.DiagnosisJobStatus) { s.Phase, s.Attempts = v1alpha1.PhaseRunning, attempts }
 	}
 	for _, tc := range []struct {
 		name     string
@@ -162,28 +162,5 @@ func TestFaultsOfTwoProjectsAreTwo(t *testing.T) {
 	running.end(a)
 	if !running.begin(a) {
 		t.Error("a fault that has ended still runs")
-	}
-}
-
-func TestEndingOf(t *testing.T) {
-	verdict := diagnose.Applied{Diagnosis: v1alpha1.Diagnosis{Classification: v1alpha1.Working, Scope: v1alpha1.ScopeProject, HumanNote: "works"}}
-	for _, tc := range []struct {
-		name    string
-		outcome diagnose.Outcome
-		want    ending
-	}{
-		{name: "a verdict", want: ending{reason: v1alpha1.CloseDone, why: v1alpha1.ReasonDiagnosed, message: "WORKING for scope PROJECT: works"}},
-		{name: "no usable verdict", outcome: diagnose.Outcome{Fallback: "no JSON"},
-			want: ending{reason: v1alpha1.CloseDone, why: v1alpha1.ReasonFallback, message: "WORKING for scope PROJECT: works"}},
-		{name: "no model", outcome: diagnose.Outcome{Err: errors.New("refused")},
-			want: ending{reason: v1alpha1.CloseStale, why: v1alpha1.ReasonModelUnavailable, stalled: true, message: "refused"}},
-		{name: "no time", outcome: diagnose.Outcome{Err: fmt.Errorf("late: %w", context.DeadlineExceeded)},
-			want: ending{reason: v1alpha1.CloseStale, why: v1alpha1.ReasonDeadlineExceeded, stalled: true, message: "late: context deadline exceeded"}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			if got := endingOf(tc.outcome, verdict); got != tc.want {
-				t.Errorf("got %+v, want %+v", got, tc.want)
-			}
-		})
 	}
 }

@@ -76,6 +76,9 @@ func (r *DiagnosisReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 		job.Status.ErrorSignature = d.Verdict.Signature
 		return ctrl.Result{}, closeJob(ctx, r.Client, r.Recorder, job, end, r.Clock.Now())
 	}
+	if left := dueIn(job, r.Clock.Now()); left > 0 {
+		return ctrl.Result{RequeueAfter: left}, nil
+	}
 	others, err := r.Checker.OpenJobs(ctx, job)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -94,6 +97,9 @@ func (r *DiagnosisReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 	}
 	if end, over := isOver(job, d); over {
 		return ctrl.Result{}, closeJob(ctx, r.Client, r.Recorder, job, end, r.Clock.Now())
+	}
+	if left := dueIn(job, r.Clock.Now()); left > 0 {
+		return ctrl.Result{RequeueAfter: left}, nil // The cache did not know yet that the run had failed.
 	}
 	return ctrl.Result{}, r.run(ctx, job, d)
 }
@@ -116,7 +122,7 @@ func (r *DiagnosisReconciler) run(ctx context.Context, job *v1alpha1.DiagnosisJo
 	var problem *stalledError
 	if errors.As(err, &problem) {
 		job.Status.ErrorSignature = in.Signature
-		return closeJob(ctx, r.Client, r.Recorder, job, ending{reason: v1alpha1.CloseStale, why: problem.reason, stalled: true, message: problem.Error()}, r.Clock.Now())
+		return closeJob(ctx, r.Client, r.Recorder, job, problem.ending(job), r.Clock.Now())
 	}
 	if err != nil {
 		return err
@@ -129,15 +135,20 @@ func (r *DiagnosisReconciler) run(ctx context.Context, job *v1alpha1.DiagnosisJo
 		return fmt.Errorf("job %s was interrupted: %w", client.ObjectKeyFromObject(job), err) // Whoever leads next runs it again.
 	}
 	applied := diagnose.Decide(in, out, r.Clock.Now())
-	end := endingOf(out, applied)
+	end := endingOf(in, out, applied)
+	record(job, out, applied)
 	for _, row := range applied.Rows {
-		if err := r.apply(ctx, row); errors.Is(err, health.ErrFull) || errors.Is(err, health.ErrIdentity) {
+		err := r.apply(ctx, row)
+		switch {
+		case err == nil:
+		case errors.Is(err, health.ErrFull) || errors.Is(err, health.ErrIdentity):
 			end.message += " (not stored: " + err.Error() + ")"
-		} else if err != nil {
+		case ctx.Err() != nil:
 			return err
+		default:
+			end = notStored(job, applied.Diagnosis, err)
 		}
 	}
-	record(job, out, applied)
 	if used := out.Usage.PromptTokens + out.Usage.CompletionTokens; used > in.Limits.TokenTarget {
 		end.message += fmt.Sprintf(" (it cost %d tokens, above the target of %d)", used, in.Limits.TokenTarget)
 	}
@@ -155,13 +166,13 @@ func (r *DiagnosisReconciler) apply(ctx context.Context, row diagnose.RowChange)
 	}, func() error { return r.Checker.Store.Apply(ctx, row.Key, row.Change) })
 }
 
-// finish closes a job that was run. Reports of the same error that came in meanwhile may have added their messages:
-// they are kept.
+// finish closes a job that was run, or has it run once more. Reports of the same error that came in meanwhile may have
+// added their messages: they are kept.
 func (r *DiagnosisReconciler) finish(ctx context.Context, job *v1alpha1.DiagnosisJob, end ending) error {
 	return retry.OnError(afterRun, func(err error) bool {
 		return ctx.Err() == nil && !apierrors.IsNotFound(err) && !errors.Is(err, errTaken)
 	}, func() error {
-		err := closeJob(ctx, r.Client, r.Recorder, job, end, r.Clock.Now())
+		err := settle(ctx, r.Client, r.Recorder, job, end, r.Clock.Now())
 		if !apierrors.IsConflict(err) {
 			return err
 		}

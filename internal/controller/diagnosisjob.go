@@ -21,6 +21,10 @@ import (
 // clearTTL is how long a job is kept that a rule decided: its answer is in ToolHealth (design §4).
 const clearTTL = 5 * time.Minute
 
+// preservedTTL is how long a job is kept that a person has to look at: over a weekend. A later report of the same error may
+// still take its name (design §4).
+const preservedTTL = 72 * time.Hour
+
 // DiagnosisJobReconciler does everything for a job that costs no model: it decides reports that the webhooks did
 // not see, hands the unclear ones to the diagnosis, and deletes closed jobs when their time is over.
 type DiagnosisJobReconciler struct {
@@ -94,6 +98,9 @@ func (r *DiagnosisJobReconciler) expire(ctx context.Context, job *v1alpha1.Diagn
 	ttl := r.TTL
 	if job.Status.Attempts == 0 && job.Status.CloseReason == v1alpha1.CloseDone {
 		ttl = min(ttl, clearTTL)
+	}
+	if d := job.Status.Decision; d != nil && d.Action == v1alpha1.RunPreserve {
+		ttl = max(ttl, preservedTTL)
 	}
 	closedAt := job.CreationTimestamp
 	if job.Status.ClosedAt != nil {

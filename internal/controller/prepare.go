@@ -2,7 +2,9 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,16 +14,27 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/diagnose"
 	"github.com/agrajag-dev/agrajag/internal/llm"
 	"github.com/agrajag-dev/agrajag/internal/registry"
+	"github.com/agrajag-dev/agrajag/internal/runfailure"
 )
 
 // stalledError says why nothing can be diagnosed until a person mends something.
 type stalledError struct {
-	reason string
-	err    error
+	// reason is one of the condition Complete.
+	reason   string
+	category v1alpha1.RunFailureCategory
+	kind     string
+	err      error
 }
 
 func (e *stalledError) Error() string { return e.err.Error() }
 func (e *stalledError) Unwrap() error { return e.err }
+
+// ending is how the job ends that was about to run.
+func (e *stalledError) ending(job *v1alpha1.DiagnosisJob) ending {
+	return failed(e.reason, runfailure.Failure{
+		Category: e.category, Stage: v1alpha1.StagePrepare, Kind: e.kind, Message: e.Error(), Attempt: job.Status.Attempts + 1,
+	})
+}
 
 // prepare reads all that a diagnosis needs. A stalledError says that it cannot be had.
 func (r *DiagnosisReconciler) prepare(ctx context.Context, job *v1alpha1.DiagnosisJob, d checker.Decision) (diagnose.Input, llm.Chat, error) {
@@ -48,14 +61,25 @@ func (r *DiagnosisReconciler) prepare(ctx context.Context, job *v1alpha1.Diagnos
 	}
 	limits, ai, err := diagnose.ResolveRecipe(in.Place, project, tenant)
 	if err != nil {
-		return in, nil, &stalledError{v1alpha1.ReasonRecipeInvalid, err}
+		return in, nil, &stalledError{v1alpha1.ReasonRecipeInvalid, v1alpha1.FailureProviderRequest, diagnose.FailedRecipe, err}
 	}
-	in.Limits = limits
+	in.Limits, in.AI = limits, ai
 	chat, err := r.Chats(ctx, ai)
+	if isServerTrouble(err) {
+		return in, nil, err // It is tried again, and costs nothing.
+	}
 	if err != nil {
-		return in, nil, &stalledError{v1alpha1.ReasonModelUnavailable, err}
+		return in, nil, &stalledError{v1alpha1.ReasonModelUnavailable, v1alpha1.FailureCredentials, diagnose.FailedCredential, err}
 	}
 	return in, chat, nil
+}
+
+// isServerTrouble reports whether a credential could not be read because the API server did not answer as it should. What
+// is wrong with a credential, or with a file, comes as another error.
+func isServerTrouble(err error) bool {
+	var status apierrors.APIStatus
+	var transport *url.Error
+	return errors.As(err, &status) || errors.As(err, &transport) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // recipe returns the recipe of a namespace; nil: there is none.

@@ -9,19 +9,24 @@ import (
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/checker"
+	"github.com/agrajag-dev/agrajag/internal/diagnose"
 	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/registry"
+	"github.com/agrajag-dev/agrajag/internal/runfailure"
 )
 
-// maxAttempts is how often a job is begun: a manager that is lost during a run is forgiven once (design §5).
+// maxAttempts is how often a job is begun: a manager that is lost during a run is forgiven once, as is a run that fails
+// in a way that may pass, but not both (design §5).
 const maxAttempts = 2
 
 // isOver asks whether a job has to end without a run.
 func isOver(job *v1alpha1.DiagnosisJob, d checker.Decision) (ending, bool) {
 	if job.Status.Phase == v1alpha1.PhaseRunning {
 		if job.Status.Attempts >= maxAttempts {
-			return ending{reason: v1alpha1.CloseStale, why: v1alpha1.ReasonAttemptsExhausted, stalled: true, message: fmt.Sprintf(
-				"The manager was lost %d times while it diagnosed this: look at its logs, then report the error again", job.Status.Attempts)}, true
+			return failed(v1alpha1.ReasonAttemptsExhausted, runfailure.Failure{
+				Category: v1alpha1.FailureWorkspace, Kind: diagnose.FailedManager, Attempt: job.Status.Attempts,
+				Message: "the manager was lost while it diagnosed this: look at its log, then report the error again",
+			}), true
 		}
 		return ending{}, false
 	}

@@ -47,6 +47,8 @@ type Input struct {
 	// Rules classify what probes meet.
 	Rules  *classify.Rules
 	Limits Limits
+	// AI is where the model is configured that diagnoses. Nil: with the operator.
+	AI *AI
 }
 
 // Evidence is what one probe that was sent says about the tool, as far as a verdict may rest on it.

@@ -217,7 +217,6 @@ func TestAModelThatCannotBeUsedLeadsToTheFallback(t *testing.T) {
 		want      string
 	}{
 		{"prose only", []scripted.Step{{Text: "It is broken."}}, 1, "no JSON object with a classification"},
-		{"an empty answer", []scripted.Step{{}}, 1, "no JSON object"},
 		{"a verdict cut in the middle", []scripted.Step{{Text: `{"classification":"WORK`, Cut: true}}, 1, "cut at its length limit"},
 		{"tool calls even where there are no tools", []scripted.Step{calls("a"), calls("a"), calls("a"), calls("a"), calls("a")}, 5, "no JSON object"},
 		{"the token ceiling before a verdict", []scripted.Step{costly, says(v1alpha1.Working)}, 1, "the token ceiling of 60000 was reached"},

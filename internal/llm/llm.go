@@ -17,8 +17,8 @@ const (
 
 // Chat continues a conversation.
 type Chat interface {
-	// Complete returns the next message of the assistant. An error means that nothing came back that could be used;
-	// its text holds no credential.
+	// Complete returns the next message of the assistant. An error means that nothing came back that could be used; its
+	// text holds no credential, and Usage says what that cost all the same.
 	Complete(ctx context.Context, r Request) (Response, error)
 }
 

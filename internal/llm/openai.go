@@ -2,6 +2,7 @@ package llm
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,9 +10,7 @@ import (
 	"strings"
 
 	openai "github.com/sashabaranov/go-openai"
-
-	"github.com/agrajag-dev/agrajag/internal/redact"
-	"github.com/agrajag-dev/agrajag/internal/text"
+	"k8s.io/utils/clock"
 )
 
 const (
@@ -24,9 +23,6 @@ const (
 	bytesPerToken = 4
 )
 
-// errTooLong means that an endpoint's answer is longer than maxAnswer.
-var errTooLong = fmt.Errorf("the answer is longer than %d bytes", maxAnswer)
-
 // OpenAIOptions say which models answer.
 type OpenAIOptions struct {
 	// Endpoint is the base URL of the API, as in https://api.example.com/v1.
@@ -38,6 +34,8 @@ type OpenAIOptions struct {
 	// HTTPClient sends the requests. Nil: a plain one. Redirects are never followed, whatever it says, because
 	// the key must not leave for where the endpoint points.
 	HTTPClient *http.Client
+	// Clock tells how far off a moment is that an endpoint asks to wait for. Nil: the real one.
+	Clock clock.PassiveClock
 }
 
 // NewOpenAI returns a Chat with models behind an OpenAI-compatible chat completions endpoint.
@@ -47,49 +45,69 @@ func NewOpenAI(opts OpenAIOptions) Chat {
 		httpClient = *opts.HTTPClient
 	}
 	httpClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if opts.Clock == nil {
+		opts.Clock = clock.RealClock{}
+	}
+	wire := &wire{client: &httpClient, key: opts.APIKey, clock: opts.Clock}
 	config := openai.DefaultConfig(opts.APIKey)
 	config.BaseURL = opts.Endpoint
-	config.HTTPClient = bounded{&httpClient}
-	return &openAI{client: openai.NewClientWithConfig(config), models: opts.Models, key: opts.APIKey}
+	config.HTTPClient = wire
+	return &openAI{client: openai.NewClientWithConfig(config), models: opts.Models, wire: wire}
 }
 
 type openAI struct {
 	client *openai.Client
 	models []string
-	key    string
+	wire   *wire
 }
 
-// Complete asks the models in order until one answers.
+// Complete asks the models in order until one answers. It stops at a failure that the next one would share, and waits for
+// nothing: when to ask again is for the caller to decide. Its error is a *Failure, unless ctx ended.
 func (o *openAI) Complete(ctx context.Context, r Request) (Response, error) {
 	if len(o.models) == 0 {
-		return Response{}, errors.New("no model is configured")
+		return Response{}, &Failure{Kind: UnknownModel, message: "no model is configured"}
 	}
-	var problems []string
+	var failures []*Failure
+	var spent Usage
 	for _, model := range o.models {
 		response, err := o.ask(ctx, model, r)
+		spent.Prompt += response.Usage.Prompt
+		spent.Completion += response.Usage.Completion
+		response.Usage = spent
 		if err == nil {
 			return response, nil
 		}
 		if ctx.Err() != nil {
-			return Response{}, fmt.Errorf("asking model %s: %w", model, context.Cause(ctx))
+			return Response{Usage: spent}, fmt.Errorf("asking model %s: %w", model, context.Cause(ctx))
 		}
-		problems = append(problems, fmt.Sprintf("model %s: %s", model, o.explain(err)))
+		failures = append(failures, o.failureOf(err))
+		if failures[len(failures)-1].Kind.ofEndpoint() {
+			break
+		}
 	}
-	return Response{}, errors.New(strings.Join(problems, "; "))
+	return Response{Usage: spent}, sum(o.models, failures)
 }
 
-// explain returns the text of an error as far as it may be shown: an endpoint may send back the key it got.
-func (o *openAI) explain(err error) string {
-	var status *openai.RequestError
-	message := err.Error()
-	if errors.As(err, &status) {
-		message = fmt.Sprintf("HTTP status %d: %s", status.HTTPStatusCode, status.Body)
+// failureOf says what kind of failure an error of the library is.
+func (o *openAI) failureOf(err error) *Failure {
+	var failure *Failure
+	switch {
+	case errors.As(err, &failure):
+		return failure
+	case errors.Is(err, openai.ErrChatCompletionInvalidModel):
+		return o.wire.failure(UnknownModel, "the model is none for chats")
+	case isJSON(err):
+		return o.wire.failure(Unreadable, "the answer is not of the API's form: "+err.Error())
+	default:
+		return o.wire.failure(Unknown, err.Error())
 	}
-	message = text.Cut(message, maxAnswer)
-	if o.key != "" {
-		message = strings.ReplaceAll(message, o.key, "[redacted]")
-	}
-	return text.Plain(redact.Text(message), maxErrorText)
+}
+
+// isJSON reports whether an error is one of reading JSON.
+func isJSON(err error) bool {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	return errors.As(err, &syntax) || errors.As(err, &kind) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 func (o *openAI) ask(ctx context.Context, model string, r Request) (Response, error) {
@@ -114,18 +132,39 @@ func (o *openAI) ask(ctx context.Context, model string, r Request) (Response, er
 		return Response{}, err
 	}
 	if len(answer.Choices) == 0 {
-		return Response{}, errors.New("the answer holds no choice")
+		return Response{Usage: usageOf(answer.Usage)}, o.wire.failure(Empty, "the answer holds no choice")
 	}
 	choice := answer.Choices[0]
 	response := Response{
 		Message: decode(choice.Message),
-		Usage:   Usage{Prompt: int64(answer.Usage.PromptTokens), Completion: int64(answer.Usage.CompletionTokens)},
+		Usage:   usageOf(answer.Usage),
 		Cut:     choice.FinishReason == openai.FinishReasonLength,
 	}
-	if response.Usage.Prompt <= 0 && response.Usage.Completion <= 0 {
+	if response.Usage == (Usage{}) {
 		response.Usage = estimate(r.Messages, response.Message)
 	}
-	return response, nil
+	return response, o.usable(choice, response)
+}
+
+// usable returns why an answer cannot be used, nil if it can.
+func (o *openAI) usable(choice openai.ChatCompletionChoice, response Response) error {
+	nothing := strings.TrimSpace(response.Message.Content) == "" && len(response.Message.ToolCalls) == 0
+	switch {
+	case choice.FinishReason == openai.FinishReasonContentFilter:
+		return o.wire.failure(ContentFiltered, "the endpoint's content filter stopped the answer")
+	case nothing && choice.Message.Refusal != "":
+		return o.wire.failure(ContentFiltered, "the model declined: "+choice.Message.Refusal)
+	case nothing && response.Cut:
+		return o.wire.failure(CutOff, "the answer reached its length limit before it said anything")
+	case nothing:
+		return o.wire.failure(Empty, "the answer holds neither text nor calls")
+	}
+	return nil
+}
+
+// usageOf returns what an answer says that it cost. No endpoint gives anything back.
+func usageOf(u openai.Usage) Usage {
+	return Usage{Prompt: int64(max(u.PromptTokens, 0)), Completion: int64(max(u.CompletionTokens, 0))}
 }
 
 func encode(m Message) openai.ChatCompletionMessage {
@@ -140,6 +179,9 @@ func encode(m Message) openai.ChatCompletionMessage {
 
 func decode(m openai.ChatCompletionMessage) Message {
 	out := Message{Role: RoleAssistant, Content: m.Content}
+	for _, part := range m.MultiContent { // Some servers send the text in parts.
+		out.Content += part.Text
+	}
 	for _, call := range m.ToolCalls {
 		out.ToolCalls = append(out.ToolCalls, ToolCall{ID: call.ID, Name: call.Function.Name, Arguments: call.Function.Arguments})
 	}
@@ -161,31 +203,4 @@ func sizeOf(m Message) int64 {
 		size += len(call.Name) + len(call.Arguments)
 	}
 	return int64(size)
-}
-
-// bounded is an HTTP client whose answers end with errTooLong at maxAnswer bytes.
-type bounded struct{ client *http.Client }
-
-// Do sends a request.
-func (b bounded) Do(r *http.Request) (*http.Response, error) {
-	response, err := b.client.Do(r) //nolint:gosec // G704: the endpoint is configuration, and a recipe's passes the dialer guard.
-	if err == nil {
-		response.Body = &boundedBody{ReadCloser: response.Body, left: maxAnswer}
-	}
-	return response, err
-}
-
-type boundedBody struct {
-	io.ReadCloser
-	left int
-}
-
-func (b *boundedBody) Read(p []byte) (int, error) {
-	// One byte more than is left tells a longer answer from one that ends here.
-	n, err := b.ReadCloser.Read(p[:min(len(p), b.left+1)])
-	if n > b.left {
-		return b.left, errTooLong
-	}
-	b.left -= n
-	return n, err
 }

@@ -3,6 +3,7 @@
 package scripted
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,11 +20,15 @@ import (
 // maxRequest bounds what is read of one request, in bytes.
 const maxRequest = 4 << 20
 
-// Step is one answer. The first that is set of Raw, Status, and Text with ToolCalls counts.
+// Step is one answer. The first that is set of Serve, Raw, Status, and Text with ToolCalls counts.
 type Step struct {
 	// Delay passes before the answer, unless the client leaves earlier.
 	Delay time.Duration
-	// Raw is sent as the whole body.
+	// Serve answers by itself: for what no other field can say, such as an answer without end.
+	Serve http.HandlerFunc
+	// Headers are sent beside what any other field says.
+	Headers map[string]string
+	// Raw is sent as the whole body, with Status if that is set.
 	Raw string
 	// Status, if not 0 or 200, is an HTTP error with Text as its message.
 	Status int
@@ -35,6 +40,8 @@ type Step struct {
 	Usage llm.Usage
 	// Cut says that the answer reached its length limit.
 	Cut bool
+	// Finish, if not empty, is the reason for which the answer ends.
+	Finish openai.FinishReason
 }
 
 // Request is a request that the server got.
@@ -87,8 +94,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	for name, value := range step.Headers {
+		w.Header().Set(name, value)
+	}
 	switch {
+	case step.Serve != nil:
+		step.Serve(w, r)
 	case step.Raw != "":
+		w.WriteHeader(cmp.Or(step.Status, http.StatusOK))
 		_, _ = io.WriteString(w, step.Raw)
 	case step.Status != 0 && step.Status != http.StatusOK:
 		fail(w, step.Status, step.Text)
@@ -118,6 +131,8 @@ func answer(step Step, model string, n int) openai.ChatCompletionResponse {
 	}
 	reason := openai.FinishReasonStop
 	switch {
+	case step.Finish != "":
+		reason = step.Finish
 	case step.Cut:
 		reason = openai.FinishReasonLength
 	case len(step.ToolCalls) > 0:
