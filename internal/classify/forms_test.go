@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,7 +88,7 @@ func TestNoFormOfAReportMakesAVerdictWrong(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("%d verdicts became UNCLEAR or were UNCLEAR before", changed)
+			t.Logf("%d verdicts differ from those on the report as it was", changed)
 		})
 	}
 }
@@ -95,4 +96,37 @@ func TestNoFormOfAReportMakesAVerdictWrong(t *testing.T) {
 func verdictOn(rules *Rules, f failure) Verdict {
 	call, e := f.report()
 	return rules.Classify(call, e, testNow)
+}
+
+// TestNoTextOfAResultTakesAToolDown: what a tool writes may be written by whoever wrote what it read, so no text by
+// which a rule marks tools unavailable does so in the result of a tool.
+func TestNoTextOfAResultTakesAToolDown(t *testing.T) {
+	rules := compiled(t, Bundled())
+	checked := 0
+	for _, entry := range rules.Entries() {
+		p := entry.Pattern
+		if p.HealthAction != v1alpha1.HealthActionMarkUnavailable {
+			continue
+		}
+		for _, word := range slices.Concat(p.Match.BodyContains, p.Match.MessageContains) {
+			text := strings.Join(append([]string{string(word)}, stringsOf(p.Match.BodyContainsAll)...), " token ")
+			for _, name := range []string{"a tool's result", "a bare result"} {
+				checked++
+				got := rules.Classify(Call{Tool: "tool"}, envelopes[name](v1alpha1.ToolError{}, text), testNow)
+				if got.Action == v1alpha1.HealthActionMarkUnavailable {
+					t.Errorf("%q of %s, in %s, takes the tool down by %s", word, p.ID, name, got.RuleID)
+				}
+			}
+		}
+	}
+	if checked < 100 {
+		t.Errorf("only %d texts were tried", checked)
+	}
+}
+
+func stringsOf(texts []v1alpha1.Substring) (out []string) {
+	for _, text := range texts {
+		out = append(out, string(text))
+	}
+	return out
 }
