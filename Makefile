@@ -4,6 +4,8 @@ GO ?= go
 BIN := $(CURDIR)/bin
 CONTROLLER_GEN := $(BIN)/controller-gen
 GOLANGCI_LINT := $(BIN)/golangci-lint
+# Where generated files are.
+GENERATED := api config docs internal/redact/rules NOTICE
 
 .PHONY: help
 help: ## List the targets
@@ -35,15 +37,16 @@ lint: $(GOLANGCI_LINT) ## Check style, errors and the dependency rule of docs/de
 	$(GOLANGCI_LINT) run ./...
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## Generate deepcopy, CRDs, roles, docs/cli.md and the shown parts of docs/rules.md
+generate: $(CONTROLLER_GEN) ## Generate deepcopy, CRDs, roles, rules for secrets, docs/cli.md and the shown parts of docs/rules.md
 	$(CONTROLLER_GEN) object crd:generateEmbeddedObjectMeta=false rbac:roleName=agrajag-manager \
 	  paths=./api/... paths=./internal/... output:crd:dir=config/crd output:rbac:dir=config/rbac
+	cd hack/redactrules && GOFLAGS=-mod=readonly $(GO) run .
 	$(GO) run ./hack/rulesdoc
 	$(GO) test ./cmd/kubectl-toolhealth -run TestCommandReference -args -update >/dev/null
 
 .PHONY: verify
 verify: generate ## Fail if generated files are not current
-	@changed=$$(git status --porcelain -- api config docs) && [ -z "$$changed" ] || { git diff -- api config docs; echo "$$changed"; \
+	@changed=$$(git status --porcelain -- $(GENERATED)) && [ -z "$$changed" ] || { git diff -- $(GENERATED); echo "$$changed"; \
 	  echo "generated files are not current: run 'make generate' and commit"; exit 1; }
 
 .PHONY: build

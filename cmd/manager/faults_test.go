@@ -183,7 +183,7 @@ func TestAKilledManagerLosesNoJob(t *testing.T) {
 	if row := p.row(v1alpha1.ScopeUser, "alice", "orders"); row == nil || len(row.Status.Cooldowns) != 1 {
 		t.Errorf("the clear report's row is %+v", row)
 	}
-	if secret = p.closed(secret); strings.Contains(secret.Spec.Error.Message, "abcdefgh12345678") || !strings.Contains(secret.Spec.Error.Message, "[redacted:") {
+	if secret = p.closed(secret); strings.Contains(secret.Spec.Error.Message, "abcdefgh12345678") || !strings.Contains(secret.Spec.Error.Message, "[redacted]") {
 		t.Errorf("the secret is still in %q", secret.Spec.Error.Message)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -12,13 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/transport"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -29,16 +30,21 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/testenv"
 )
 
+// captured is the log of all managers of this package's tests.
+var captured = &logBuffer{}
+
 // env is the API server of this package's tests.
 var env *testenv.Env
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	var log io.Writer = captured
 	if testing.Verbose() {
-		ctrl.SetLogger(zap.New(zap.UseDevMode(true)))
-	} else {
-		ctrl.SetLogger(logr.Discard())
+		log = io.MultiWriter(captured, os.Stderr)
 	}
+	logger := zap.New(zap.UseDevMode(true), zap.WriteTo(log)) // With all that --zap-log-level=debug shows.
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
 	os.Exit(testenv.Run(m, testenv.Options{Webhooks: true}, func(e *testenv.Env) { env = e }))
 }
 

@@ -490,7 +490,7 @@ func TestTextOfAModelIsTamed(t *testing.T) {
 		{"links without a scheme", "go to www.evil.example or evil.example/login or evil.example:80/x", "go to [link removed] or [link removed] or [link removed]"},
 		{"a link hidden by characters that show nothing", "ht\u200btp\u2060s://evil.example", "[link removed]"},
 		{"mail and scripts", "mailto:a@b.c javascript:alert(1)", "[link removed] [link removed]"},
-		{"secrets", "token ghp_abcdefghijklmnopqrstuvwxyz0123456789", "[redacted:"},
+		{"secrets", "token ghp_abcdefghijklmnopqrstuvwxyz0123456789", "[redacted]"},
 		{"what only looks a little like a link stays", "as alice: HTTP 401, as system: works; http-5xx at 14:00, 1/2", "as alice: HTTP 401, as system: works; http-5xx at 14:00, 1/2"},
 		{"invalid UTF-8", "a\xffb", "ab"},
 	}

@@ -117,9 +117,6 @@ const maxModelName = 64
 // tame returns an endpoint's or a library's words as far as they may be shown: an endpoint may send back the key it got,
 // in pieces between characters that are not shown.
 func tame(message, key string) string {
-	message = text.Plain(message, maxErrorBody)
-	if key = text.Plain(key, maxErrorBody); key != "" {
-		message = strings.ReplaceAll(message, key, "[redacted]")
-	}
-	return text.Cut(redact.Text(message), maxErrorText)
+	known := redact.ValuesOf(text.Plain(key, maxErrorBody))
+	return text.Cut(redact.Text(known.Text(text.Plain(message, maxErrorBody))), maxErrorText)
 }

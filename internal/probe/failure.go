@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/redact"
 	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
@@ -49,10 +50,12 @@ type answer struct {
 	partial bool // body is the beginning of a longer one
 }
 
-// failed returns the Result of a probe that failed. The answer is nil if there was none.
+// failed returns the Result of a probe that failed. The answer is nil if there was none. What the probe sent is taken out
+// of it already; other secrets that the tool showed are taken out here.
 func (r *run) failed(a *answer, e *v1alpha1.ToolError) Result {
 	e.Host = text.Cut(r.target.Host, maxHostName)
-	e.Message = text.Cut(r.secrets.text(e.Message), v1alpha1.MaxErrorMessage)
+	e.Message = r.secrets.Text(e.Message)
+	redact.Error(e)
 	result := Result{Possible: true, Error: e, Duration: r.duration()}
 	if a != nil {
 		result.StatusCode = a.status
@@ -116,8 +119,8 @@ func (r *run) headers(all http.Header) map[string]v1alpha1.HeaderValue {
 		if len(kept) == v1alpha1.MaxErrorHeaders {
 			break
 		}
-		value := r.secrets.text(strings.Join(all[name], ", "))
-		kept[r.secrets.text(name)] = v1alpha1.HeaderValue(text.Cut(value, v1alpha1.MaxHeaderValue))
+		value := r.secrets.Text(strings.Join(all[name], ", "))
+		kept[r.secrets.Text(name)] = v1alpha1.HeaderValue(text.Cut(value, v1alpha1.MaxHeaderValue))
 	}
 	return kept
 }
@@ -138,9 +141,9 @@ func byUse(all http.Header) []string {
 
 // body returns the answer's body within the limits of ToolError.
 func (r *run) body(a *answer) string {
-	body := r.secrets.text(a.body)
+	body := r.secrets.Text(a.body)
 	if a.partial {
-		body = r.secrets.beginning(a.body)
+		body = r.secrets.Beginning(a.body)
 	}
 	return text.Cut(body, v1alpha1.MaxErrorBody)
 }

@@ -19,7 +19,7 @@ const userAgent = "agrajag-probe"
 func (r *run) http(ctx context.Context, input Input) Result {
 	request, err := r.request(ctx, input)
 	if err != nil {
-		return impossible("the request cannot be made from the Tool: %s", r.secrets.text(err.Error()))
+		return impossible("the request cannot be made from the Tool: %s", r.secrets.Text(err.Error()))
 	}
 	response, err := httpClient(r.prober.transport).Do(request)
 	if err != nil {

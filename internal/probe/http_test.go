@@ -9,11 +9,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -396,31 +398,6 @@ func TestCookiesAreNotKept(t *testing.T) {
 	}
 }
 
-func TestRedactor(t *testing.T) {
-	for _, tc := range []struct {
-		name, secrets, said, want string
-		partial                   bool
-	}{
-		{"nothing to hide", "", "a token", "a token", false},
-		{"in the midst", "token", "a token b", "a [redacted] b", false},
-		{"of two that begin alike the longer goes as a whole", "token token-2", "token-2 token", "[redacted] [redacted]", false},
-		{"invalid bytes cannot join its parts", "token", "to\xffken", "to\uFFFDken", false},
-		{"cut off at the end", "secret-token", "a long beginning, secret-tok", "a long beginn", true},
-		{"all of it may be a part", "secret-token", "secret-tok", "", true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			r := redactorOf(strings.Split(tc.secrets, " ")...)
-			got := r.text(tc.said)
-			if tc.partial {
-				got = r.beginning(tc.said)
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
 func TestEveryTimeoutHasOneName(t *testing.T) {
 	for _, err := range []error{
 		context.DeadlineExceeded,
@@ -437,7 +414,7 @@ func TestEveryTimeoutHasOneName(t *testing.T) {
 func TestAnEchoingServerDoesNotLeakTheToken(t *testing.T) {
 	const basic = "YWxpY2U6aHVudGVyMg==" // alice:hunter2
 	for _, secret := range []string{token, "short", `a"b<c>&d é`, basic, strings.Repeat("long-", 300)} {
-		forms := append(formsOf(secret), "x"+secret+secret, "\xff"+secret+"\xfe")
+		forms := append(echoesOf(secret), "x"+secret+secret, "\xff"+secret+"\xfe")
 		for _, status := range []int{401, 500} {
 			echo := func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("X-Echo", r.Header.Get("Authorization"))
@@ -463,6 +440,15 @@ func TestAnEchoingServerDoesNotLeakTheToken(t *testing.T) {
 	}
 }
 
+// echoesOf returns how servers show what they were sent.
+func echoesOf(secret string) []string {
+	quoted, _ := json.Marshal(secret)
+	return []string{
+		secret, url.QueryEscape(secret), url.PathEscape(secret), html.EscapeString(secret), string(quoted[1 : len(quoted)-1]),
+		base64.StdEncoding.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret)),
+	}
+}
+
 // checkHidden fails the test if the Result holds the secret, or a part that would give it away.
 func checkHidden(t *testing.T, got Result, secret string) {
 	t.Helper()
@@ -475,7 +461,7 @@ func checkHidden(t *testing.T, got Result, secret string) {
 		}
 	}
 	all := strings.Join(texts, "\n")
-	parts := append(formsOf(secret), secret[:max(len(secret)*3/4, 4)])
+	parts := append(echoesOf(secret), secret[:max(len(secret)*3/4, 4)])
 	for _, part := range parts {
 		if strings.Contains(all, part) {
 			t.Errorf("%q is shown in %.300q", part, all)
@@ -496,26 +482,6 @@ func TestAToolsOwnCredentialHeaderIsNotShownEither(t *testing.T) {
 	if got.AuthChallenge {
 		t.Error("a credential was sent, so the 401 is an answer to it")
 	}
-}
-
-func FuzzRedactor(f *testing.F) {
-	f.Add("token", "a token b", true)
-	f.Add("t\"k<n", `"t\"k<n"`, false)
-	f.Add("aXk6", "\xffaXk6\xfe", true)
-	f.Fuzz(func(t *testing.T, secret, said string, partial bool) {
-		if len(secret) < 4 || strings.Contains(redacted, secret) || strings.ContainsAny(secret, "[]\uFFFD") || strings.ToValidUTF8(secret, "") != secret {
-			return
-		}
-		r := redactorOf(secret)
-		got := r.text(said + secret + said)
-		if partial {
-			got = r.beginning(said + secret + said)
-		}
-		// What stands around a replacement can form the secret anew only with the brackets of the replacement.
-		if strings.Contains(got, secret) {
-			t.Errorf("%q is shown in %q", secret, got)
-		}
-	})
 }
 
 func TestTheResultSaysWhenAndHowLong(t *testing.T) {

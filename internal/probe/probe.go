@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/redact"
 )
 
 const (
@@ -135,7 +136,7 @@ type run struct {
 	credential *Credential
 	start      time.Time
 	took       time.Duration // 0: the duration is measured when the Result is made
-	secrets    redactor
+	secrets    redact.Values
 }
 
 // httpClient returns an HTTP client over transport that takes a redirect for the answer: where it points is the

@@ -2,108 +2,103 @@
 package redact
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
-// mark begins every placeholder.
-const mark = "[redacted"
+// maxPasses bounds how often a text is searched. What is left beside a placeholder hardly ever is a secret in turn.
+const maxPasses = 8
 
-// placeholder stands for a secret: the same for the same secret, so that repeats stay recognisable, and not
-// readable. A short secret gets no digits at all: it could be found by trying.
-func placeholder(secret string) string {
-	if len(secret) < 16 {
-		return mark + "]"
-	}
-	sum := sha256.Sum256([]byte(secret))
-	return mark + ":" + hex.EncodeToString(sum[:])[:6] + "]"
-}
-
-// secretHeaders carry credentials whatever their value looks like.
-var secretHeaders = map[string]bool{
-	"authorization": true, "proxy-authorization": true, "cookie": true, "set-cookie": true,
-	"x-api-key": true, "api-key": true, "x-auth-token": true, "x-csrf-token": true, "x-amz-security-token": true,
-}
-
-// pattern finds a kind of secret in text. Its first group is the secret; what surrounds it stays.
-type pattern struct {
-	*regexp.Regexp
-	// digit says that only a value with a digit is a secret: others are words that say what went wrong.
-	digit bool
-}
-
-var secretPatterns = []pattern{
-	// Private keys in PEM.
-	secret(`(-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$))`),
-	// JSON Web Tokens (RFC 7519): two or three base64url parts of which the first begins with {" .
-	secret(`\b(eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)`),
-	// Tokens whose vendors gave them a prefix so that they can be found.
-	secret(`\b((?:sk|pk|rk)[-_](?:[A-Za-z0-9]+[-_])*[A-Za-z0-9_-]{16,}|gh[opusr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,}|AKIA[0-9A-Z]{16}|ASIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|ya29\.[0-9A-Za-z_-]{20,}|npm_[A-Za-z0-9]{20,}|hf_[A-Za-z0-9]{20,}|ATATT[A-Za-z0-9_=-]{20,})`),
-	// An Authorization value: the scheme, then a token68 that is no parameter of a challenge (RFC 9110 §11).
-	word(`(?i)\b(?:bearer|basic|token)\s+([A-Za-z0-9._~+/-]{8,})(?:=*(?:[\s',;\\]|$)|")`),
-	// The same behind the name of its header, where no word can stand.
-	secret(`(?i)\bauthorization\\?["']?\s*[:=]\s*\\?["']?[A-Za-z0-9-]+\s+([^\s"',;\\]{6,512})`),
-	// Cookies.
-	secret(`(?i)\b(?:set-)?cookie\\?["']?\s*[:=]\s*\\?["']?([^\s"'=;]{1,128}=[^"'\r\n\\]{2,512})`),
-	// user:password@ in an address.
-	secret(`(?i)\b[a-z][a-z0-9+.-]*://[^\s/:@"']*:([^\s/@"']{1,256})@`),
-	// name=value and "name": "value" where the name says that the value is a secret.
-	secret(`(?i)(?:api[-_]?key|access[-_]?key|access[-_]?token|refresh[-_]?token|id[-_]?token|auth[-_]?token|client[-_]?secret|secret[-_]?key|session[-_]?token|private[-_]?key|passphrase|password|passwd|pwd|secret)\\?["']?\s*[:=]\s*\\?["']?([^\s"'&,;\\\]}]{6,512})`),
-	// The same for names that texts use for other things, too: only as a JSON key or a query parameter.
-	word(`(?i)["'?&]\s*(?:token|credentials?|key)\\?["']?\s*[:=]\s*\\?["']?([A-Za-z0-9._~+/=-]{8,512})`),
-	// Signatures of signed addresses.
-	secret(`(?i)[?&](?:sig|signature|x-amz-signature|x-amz-credential|x-goog-signature)=([^&\s"'\\]{8,512})`),
-}
-
-func secret(expression string) pattern { return pattern{Regexp: regexp.MustCompile(expression)} }
-
-func word(expression string) pattern {
-	return pattern{Regexp: regexp.MustCompile(expression), digit: true}
-}
-
-// Text returns s without the secrets that can be recognised by their shape or by the name beside them.
+// Text returns s without the secrets that can be recognised by their shape or by the name beside them, as valid UTF-8.
+// Done twice it changes nothing more. The time is linear in the length.
 func Text(s string) string {
-	for _, p := range secretPatterns {
-		s = p.replace(s)
+	s = joined(s)
+	for range maxPasses {
+		found := standard().secrets(s)
+		if len(found) == 0 {
+			break
+		}
+		s = replaced(s, found)
 	}
 	return s
 }
 
-// replace puts a placeholder in the place of every secret.
-func (p pattern) replace(s string) string {
-	matches := p.FindAllStringSubmatchIndex(s, -1)
-	if matches == nil {
-		return s
-	}
+// replaced puts placeholders in the place of secrets.
+func replaced(s string, secrets []span) string {
 	var b strings.Builder
 	end := 0
-	for _, m := range matches {
-		found := s[m[2]:m[3]]
-		if strings.Contains(found, mark) || p.digit && !strings.ContainsAny(found, "0123456789") {
-			continue
-		}
-		b.WriteString(s[end:m[2]])
-		b.WriteString(placeholder(found))
-		end = m[3]
+	for _, secret := range secrets {
+		b.WriteString(s[end:secret.from])
+		b.WriteString(placeholder(s[secret.from:secret.to]))
+		end = secret.to
 	}
 	b.WriteString(s[end:])
 	return b.String()
 }
 
-// beyond is how much more of a field is searched than is kept: a secret that begins before the cut must be seen
-// whole to be known. What lies behind is dropped unread, so that a report of megabytes costs no more than others.
-const beyond = 16 << 10
+// joined returns s without what does not show: invalid bytes, and characters without width. Whoever drops them later
+// would join the halves of a secret.
+func joined(s string) string {
+	if isASCII(s) {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == 0xAD, 0x200B <= r && r <= 0x200F, 0x202A <= r && r <= 0x202E, 0x2060 <= r && r <= 0x2064, 0x2066 <= r && r <= 0x2069, r == 0xFEFF:
+			return -1
+		default:
+			return r
+		}
+	}, strings.ToValidUTF8(s, ""))
+}
+
+func isASCII(s string) bool {
+	for ; len(s) >= 8; s = s[8:] {
+		if (s[0]|s[1]|s[2]|s[3]|s[4]|s[5]|s[6]|s[7])&utf8.RuneSelf != 0 {
+			return false
+		}
+	}
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// minBeyond is how much more of a field is searched than is kept, at least: a secret that begins before the cut must be
+// seen whole to be known. What lies behind is dropped unread, so that a report of megabytes costs no more than others.
+const minBeyond = 2 << 10
 
 // field returns a field without secrets, cut to limit bytes.
 func field(s string, limit int) string {
-	return text.Cut(Text(text.Cut(s, limit+beyond)), limit)
+	s = cut(Text(text.Cut(s, limit+max(limit, minBeyond))), limit)
+	for range maxPasses { // The cut may show a secret where there was only a part of something longer.
+		clean := cut(Text(s), limit)
+		if clean == s {
+			break
+		}
+		s = clean
+	}
+	return s
+}
+
+// unfinished matches the beginning of a placeholder at the end of a text.
+var unfinished = regexp.MustCompile(`\[(?:r(?:e(?:d(?:a(?:c(?:t(?:e(?:d(?::[0-9a-f]{0,6})?)?)?)?)?)?)?)?)?…$`)
+
+// cut is text.Cut and leaves no half of a placeholder.
+func cut(s string, limit int) string {
+	if len(s) <= limit {
+		return text.Cut(s, limit)
+	}
+	s = text.Cut(s, limit)
+	tail := max(0, len(s)-len("[redacted:123456]…"))
+	return s[:tail] + unfinished.ReplaceAllString(s[tail:], "…")
 }
 
 // Error takes secrets and excess out of a reported error, in place, and reports whether anything changed. Done
@@ -132,35 +127,4 @@ func Error(e *v1alpha1.ToolError) bool {
 	changed = changed || len(named) != len(e.ExceptionTypes)
 	e.ExceptionTypes = named
 	return headers(e) || changed
-}
-
-// maxHeaderName bounds the name of a header, as the schema does.
-const maxHeaderName = 256
-
-// headers cleans the headers of a reported error.
-func headers(e *v1alpha1.ToolError) bool {
-	before := len(e.Headers)
-	maps.DeleteFunc(e.Headers, func(name string, _ v1alpha1.HeaderValue) bool { return name == "" || len(name) > maxHeaderName })
-	for _, name := range excess(e.Headers, v1alpha1.MaxErrorHeaders) {
-		delete(e.Headers, name)
-	}
-	changed := len(e.Headers) != before
-	for name, value := range e.Headers {
-		clean := field(string(value), v1alpha1.MaxHeaderValue)
-		if secretHeaders[strings.ToLower(name)] && !strings.HasPrefix(clean, mark) {
-			clean = placeholder(string(value))
-		}
-		if clean != string(value) {
-			e.Headers[name], changed = v1alpha1.HeaderValue(clean), true
-		}
-	}
-	return changed
-}
-
-// excess returns the names, in a stable order, by which a map of headers is larger than limit.
-func excess(headers map[string]v1alpha1.HeaderValue, limit int) []string {
-	if len(headers) <= limit {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(headers))[limit:]
 }

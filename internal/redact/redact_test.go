@@ -35,6 +35,19 @@ func TestSecretsGo(t *testing.T) {
 		{"a signed address", "https://bucket.example.com/x?X-Amz-Signature=fedcba9876543210", "fedcba9876543210"},
 		{"a query parameter", "GET /x?access_token=abcdef0123456&y=1", "abcdef0123456"},
 		{"a private key", "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----", "MIIE"},
+		{"an encrypted token", "eyJ" + "hbGciOiJkaXIiLCJlbmMi.." + "aXYtaXYtaXYtaXY" + ".Y2lwaGVydGV4dA.dGFn", "Y2lwaGVydGV4dA"},
+		{"a ticket of Kerberos", "Negotiate YIIGhgYGKwYBBQUCoIIGejCCBnagDTALBgkq", "YIIGhgYGKwYBBQUCoIIGejCCBnagDTALBgkq"},
+		{"a very long token", "Bearer a1" + strings.Repeat("xY3-", 2000) + "end7 was refused", "end7"},
+		{"a header without scheme", `Authorization=["3f9a77c01b2d44e8"]`, "3f9a77c01b2d44e8"},
+		{"a token in the user's place", "fatal: https://3f9a77c01b2d44e8aa0f1@git.example.com/x denied", "3f9a77c01b2d44e8aa0f1"},
+		{"a password with an at", "amqp://svc:p@ss:w0rd@queue:5672", "ss:w0rd"},
+		{"JSON in JSON in JSON", `{\\\"api_key\\\":\\\"3f9a77c01b2d44e8\\\"}`, "3f9a77c01b2d44e8"},
+		{"a key of an account", "DefaultEndpointsProtocol=https;AccountName=x;AccountKey=Zm9vYmFyMTIzNDU2Nzg5MA==;", "Zm9vYmFyMTIzNDU2Nzg5MA"},
+		{"a signed address in JSON", `"url":"https:\/\/x.example.com\/f?a=1\u0026sig=AbC%2Fd3fgh"`, "AbC%2Fd3fgh"},
+		{"halves joined by a character without width", "token ghp\u200b_" + strings.Repeat("a1B2", 9), strings.Repeat("a1B2", 9)},
+		{"halves joined by an invalid byte", "token ghp\xff_" + strings.Repeat("a1B2", 9), strings.Repeat("a1B2", 9)},
+		{"beside a placeholder", `{"password":"[redacted]hunter2"}`, "hunter2"},
+		{"beside a placeholder with digits", `Cookie: a=[redacted:0a1b2c]; sid=hunter2`, "hunter2"},
 		{"escaped JSON in a string", `"{\"password\":\"s3cr3t-s3cr3t\"}"`, "s3cr3t-s3cr3t"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -64,11 +77,31 @@ func TestEvidenceStays(t *testing.T) {
 		`{"token":"expired_token"}`, "invalid token: expired_token_marker", "Unexpected token '<', \"<!DOCTYPE \"... is not valid JSON",
 		"Authorization: required", "cookie: expired", `{"key":"value-of-a-field"}`,
 		"dial tcp: lookup tool.example.com on 10.0.0.10:53: no such host",
+		"request_id: 550e8400-e29b-41d4-a716-446655440000", "Heroku-Request-Id: 550e8400-e29b-41d4-a716-446655440000",
+		`{"trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","span_id":"00f067aa0ba902b7"}`, "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+		"discord: unknown channel 81384788765712384", "commit 9fceb02d0ae598e95dc970b74767f19372d61af8 not found on sourcegraph",
+		"airtable: INVALID_PERMISSIONS", "linkedin: misconfiguration", "datadog returned 429 after 3 attempts",
+		`{"password":["too short"]}`, `{"password":"required"}`, "password: invalid", "Password: is required", "secret: not_found", "client_secret=missing",
+		"X-Csrf-Token: Required", `{"access_token":"expired"}`, "access token: revoked", "api_key: must be set", `{"api_key":"invalid_api_key"}`,
+		"https://api.example.com:8443/v1/users/17?page=2&limit=50", "mailto:alice@example.com", "task_id=17; disk_usage=93 percent; sk_buff overflow",
+		"-----BEGIN CERTIFICATE-----", "curl: (7) Failed to connect to tool.example.com port 443", "Basic auth is not supported any more",
+		"HTTP 429 Too Many Requests, retry after 30 s", "rate_limit_exceeded", "Token limit of 8192 tokens exceeded",
 		`Post "http://tool.default.svc:8080/mcp": dial tcp 10.0.0.20:8080: connect: connection refused`,
 	} {
 		if got := Text(s); got != s {
 			t.Errorf("%q became %q", s, got)
 		}
+	}
+}
+
+func TestAPlaceholderStays(t *testing.T) {
+	for _, s := range []string{"password=[redacted]", "password: [redacted:0a1b2c]", `{"api_key":["[redacted:0a1b2c]"]}`, "Authorization: Bearer [redacted]"} {
+		if got := Text(s); got != s {
+			t.Errorf("%q became %q", s, got)
+		}
+	}
+	if got := Text("password=hunter2hunter2"); got != "password=[redacted]" {
+		t.Errorf("got %q", got)
 	}
 }
 
@@ -79,6 +112,57 @@ func TestEqualSecretsStayEqual(t *testing.T) {
 	}
 	if other := Text("x " + github + "0"); other == a {
 		t.Errorf("another secret became %q too", other)
+	}
+}
+
+// Digits are shown only where they help nobody to guess.
+func TestWhatCanBeGuessedGetsNoDigits(t *testing.T) {
+	for secret, want := range map[string]bool{
+		"hunter2": false, "correct-horse-battery-staple": false, "Summer2026Summer2026!": false, "passwordpasswordpassword1": false,
+		"12345678901234567890": false, "abcdefgh12345678": false,
+		"YWxpY2U6aHVudGVyMg==": false, "YWxpY2U6M2Y5YTc3YzAxYjJkNDRlOGFhMGYx": true, "MyDogAteMyHomeWorkToday": false,
+		github: true, openai: true, "9fceb02d0ae598e95dc970b74767f19372d61af8": true, "Zm9vYmFyMTIzNDU2Nzg5MA8x": true,
+	} {
+		got := placeholder(secret)
+		if shown := got != "[redacted]"; shown != want || !isPlaceholder(got) {
+			t.Errorf("%q becomes %q", secret, got)
+		}
+	}
+}
+
+func TestACutLeavesNoHalfOfAPlaceholder(t *testing.T) {
+	for limit := range 60 {
+		got := field("see "+github+" and go on with something longer than that", limit)
+		if at := strings.IndexByte(got, '['); at >= 0 && !strings.Contains(got[at:], "]") || len(got) > limit {
+			t.Errorf("%d: %q", limit, got)
+		}
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	for _, tc := range []struct{ name, value, want string }{
+		{"Authorization", "Bearer hunter2", "Bearer [redacted]"},
+		{"authorization", "hunter2", "[redacted]"},
+		{"Proxy-Authorization", "Basic " + "YWxpY2U6aHVudGVyMg==", "Basic [redacted]"},
+		{"X-Goog-Api-Key", "abc", "[redacted]"},
+		{"Private-Token", "abc", "[redacted]"},
+		{"Mcp-Session-Id", "abc", "[redacted]"},
+		{"X-Csrf-Token", "Required", "Required"},
+		{"X-Vault-Token", "[redacted]hunter2", "[redacted]"},
+		{"X-Ratelimit-Remaining-Tokens", "0", "0"},
+		{"X-Request-Id", "550e8400-e29b-41d4-a716-446655440000", "550e8400-e29b-41d4-a716-446655440000"},
+		{"Www-Authenticate", `Bearer realm="x", error="invalid_token"`, `Bearer realm="x", error="invalid_token"`},
+		{"Etag", `"33a64df551425fcc55e4d42a148795d9f25f89d4"`, `"33a64df551425fcc55e4d42a148795d9f25f89d4"`},
+		{"Location", "https://x.example.com/cb?code=1&access_token=Zx81kQpLm22vNw", "https://x.example.com/cb?code=1&access_token=[redacted]"},
+		{github, "v", ""},
+	} {
+		e := &v1alpha1.ToolError{Headers: map[string]v1alpha1.HeaderValue{tc.name: v1alpha1.HeaderValue(tc.value)}}
+		for range 2 {
+			Error(e)
+			if got := string(e.Headers[tc.name]); got != tc.want {
+				t.Errorf("%s: %s became %q, want %q", tc.name, tc.value, got, tc.want)
+			}
+		}
 	}
 }
 
@@ -120,11 +204,21 @@ func TestErrorIsRedactedAndBounded(t *testing.T) {
 func FuzzText(f *testing.F) {
 	f.Add("Bearer abc123def456ghi " + jwt)
 	f.Add(`password="` + "\xff\x00" + `xxxxxxx"`)
+	f.Add(`{"password":"[redacted]hunter2","api_key":"[redacted:0a1b2c"}`)
+	f.Add("https://a:b:c@d:e@f Cookie: a=b; Authorization: [redacted] x")
+	for _, c := range canaries(f, 0) {
+		f.Add(c.Text)
+	}
 	f.Fuzz(func(t *testing.T, s string) {
-		e := &v1alpha1.ToolError{Body: s, Message: s}
+		once := Text(s)
+		if again := Text(once); again != once {
+			t.Errorf("%q becomes %q becomes %q", s, once, again)
+		}
+		e := &v1alpha1.ToolError{Body: s, Message: s, ErrorCode: s, Headers: map[string]v1alpha1.HeaderValue{"Authorization": v1alpha1.HeaderValue(s), "X-" + s: v1alpha1.HeaderValue(s)}}
 		Error(e)
+		before := e.DeepCopy()
 		if Error(e) {
-			t.Errorf("not stable: %q", e.Body)
+			t.Errorf("not stable: %s", cmp.Diff(before, e))
 		}
 	})
 }

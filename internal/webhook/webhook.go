@@ -103,10 +103,19 @@ const (
 )
 
 // Clean takes secrets and excess out of a job's report, in place, and reports whether anything changed. The
-// annotation in which kubectl keeps what was applied would hold all of it again.
+// annotation in which kubectl keeps what was applied would hold all of it again. What names something (labels, the tool,
+// user and session) stays: under another name it would be something else.
 func Clean(job *v1alpha1.DiagnosisJob) bool {
 	_, changed := job.Annotations[corev1.LastAppliedConfigAnnotation]
 	delete(job.Annotations, corev1.LastAppliedConfigAnnotation)
+	for key, value := range job.Annotations {
+		if clean := redact.Text(value); clean != value {
+			job.Annotations[key], changed = clean, true
+		}
+	}
+	if process := redact.Text(job.Spec.OriginatingProcessID); process != job.Spec.OriginatingProcessID {
+		job.Spec.OriginatingProcessID, changed = process, true
+	}
 	if note := text.Cut(redact.Text(text.Cut(job.Spec.Note, maxReadNote)), maxNote); note != job.Spec.Note {
 		job.Spec.Note, changed = note, true
 	}

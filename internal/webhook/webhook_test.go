@@ -197,7 +197,7 @@ func TestTheAnswererCleansWhatItRepeats(t *testing.T) {
 		if got.Allowed || strings.Contains(string(data), canary) {
 			t.Errorf("answer %d: %s", i, data)
 		}
-		if i == 1 && !strings.Contains(got.Result.Message, "The tool said: HTTP 403 password=[redacted:") {
+		if i == 1 && !strings.Contains(got.Result.Message, "The tool said: HTTP 403 password=[redacted]") {
 			t.Errorf("the error is not reflected: %s", got.Result.Message)
 		}
 	}

@@ -124,7 +124,7 @@ func TestTheSameFailure(t *testing.T) {
 		"quoted sentences":       {`say "one two 3 four five" and "x" end`, `say "one two 4 four five" and "y" end`, "say “one two 4 four five” and 'z' end"},
 		"quotes with escapes":    {`bad value "a\"b" here`, `bad value "c" here`},
 		"ANSI":                   {"\x1b[31mError\x1b[0m: gone", "Error: gone", "\x1b]8;;https://a.example\x1b\\Error\x1b]8;;\x07: gone", "Er\x1b[1mror: gone"},
-		"secrets":                {"bad key [redacted:a1b2c3]", "bad key [redacted:ffffff]"},
+		"secrets":                {"bad key [redacted:a1b2c3]", "bad key [redacted:ffffff]", "bad key [redacted]"},
 		"pods":                   {"pod tool-7d9c5b6f4d-x2x9z is gone", "pod tool-6b474476c4-bcdfg is gone"},
 		"JSON numbers":           {`{"error":{"code":500,"message":"boom"}}`, `{"error":{"code":502,"message":"boom"}}`},
 		"long ends":              {strings.Repeat("word 1 ", 500) + "a", strings.Repeat("word 123 ", 500) + "b"},

@@ -183,17 +183,22 @@ func (n *normaliser) placeholder(rest string) bool {
 	return false
 }
 
-// redacted reads what the report's redaction leaves of a secret: [redacted:a1b2c3].
+// redacted reads what the report's redaction leaves of a secret: [redacted:a1b2c3], or [redacted].
 func (n *normaliser) redacted(rest string) bool {
-	const prefix, most = "[redacted:", 16
+	const prefix, most = "[redacted", 16
 	if !hasPrefixFold(rest, prefix) {
 		return false
 	}
 	end := len(prefix)
-	for end < len(rest) && isHex(rest[end]) {
-		end++
+	if end < len(rest) && rest[end] == ':' {
+		digits := end + 1
+		for end = digits; end < len(rest) && isHex(rest[end]); end++ {
+		}
+		if end == digits || end > digits+most {
+			return false
+		}
 	}
-	if end == len(prefix) || end > len(prefix)+most || end == len(rest) || rest[end] != ']' {
+	if end == len(rest) || rest[end] != ']' {
 		return false
 	}
 	n.at += end + 1

@@ -1,0 +1,116 @@
+package redact
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"html"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Values takes known secrets out of text that a server wrote: some echo what they were sent in their error pages. The
+// zero value knows none.
+type Values struct {
+	replacer *strings.Replacer // nil: there is no secret
+	longest  int               // length of the longest form of a secret, in bytes
+}
+
+// ValuesOf returns Values of the given secrets in the forms that servers commonly give them. Empty ones are left out.
+func ValuesOf(secrets ...string) Values {
+	var forms []string
+	for _, secret := range secrets {
+		if secret != "" {
+			forms = append(forms, formsOf(secret)...)
+		}
+	}
+	if len(forms) == 0 {
+		return Values{}
+	}
+	// At one place the longest form must win, or the rest of it would stay.
+	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
+	pairs := make([]string, 0, 2*len(forms))
+	for _, form := range forms {
+		pairs = append(pairs, form, mark+"]")
+	}
+	return Values{replacer: strings.NewReplacer(pairs...), longest: len(forms[0])}
+}
+
+// formsOf returns the secret as it is and as it looks in URLs, JSON, HTML, hexadecimal and Base64, there also in the
+// midst of something else, such as a user's name and a colon. Of a secret that is Base64 itself, as Basic credentials
+// are, it returns what it encodes, too.
+func formsOf(secret string) []string {
+	forms := []string{
+		secret,
+		url.QueryEscape(secret),
+		url.PathEscape(secret),
+		html.EscapeString(secret),
+		base64.StdEncoding.EncodeToString([]byte(secret)),
+		base64.URLEncoding.EncodeToString([]byte(secret)),
+	}
+	for _, escaped := range forms[1:3] {
+		forms = append(forms, escapes.ReplaceAllStringFunc(escaped, strings.ToLower))
+	}
+	forms = append(forms, encodedWithin(secret)...)
+	if len(secret) >= minHex {
+		digits := hex.EncodeToString([]byte(secret))
+		forms = append(forms, digits, strings.ToUpper(digits))
+	}
+	if quoted, err := json.Marshal(secret); err == nil {
+		inJSON := string(quoted[1 : len(quoted)-1])
+		forms = append(forms, inJSON, strings.ReplaceAll(inJSON, "/", `\/`), strings.ReplaceAll(secret, "/", `\/`))
+	}
+	if plain, err := base64.StdEncoding.DecodeString(secret); err == nil {
+		if _, password, ok := strings.Cut(string(plain), ":"); ok && password != "" {
+			forms = append(forms, string(plain), password)
+		}
+	}
+	return forms
+}
+
+// escapes match the escaped bytes of a URL, which some write in lower case.
+var escapes = regexp.MustCompile(`%[0-9A-F]{2}`)
+
+const (
+	// minHex and minEncoded bound the shortest secret that is looked for in hexadecimal, and the shortest part of one in
+	// Base64: shorter ones stand anywhere by chance.
+	minHex     = 6
+	minEncoded = 8
+)
+
+// encodedWithin returns what is always the same in the Base64 of a longer text that holds the secret, for each of the
+// three places that it may have in a group of three bytes. The secret alone, without padding, is the first of them.
+func encodedWithin(secret string) []string {
+	forms := []string{
+		base64.RawStdEncoding.EncodeToString([]byte(secret)),
+		base64.RawURLEncoding.EncodeToString([]byte(secret)),
+	}
+	for shift := range 3 {
+		padded := append(make([]byte, shift), secret...)
+		from, to := (shift*8+5)/6, len(padded)*8/6
+		if to-from < minEncoded {
+			continue
+		}
+		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			forms = append(forms, encoding.EncodeToString(padded)[from:to])
+		}
+	}
+	return forms
+}
+
+// Text returns s as valid UTF-8 without the secrets. Invalid bytes are replaced before, not dropped after: dropped, they
+// could join the parts of a secret.
+func (v Values) Text(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if v.replacer == nil {
+		return s
+	}
+	return v.replacer.Replace(s)
+}
+
+// Beginning is Text for the beginning of a longer text: it ends before anything that may be part of a secret.
+func (v Values) Beginning(s string) string {
+	return v.Text(s[:max(0, len(s)-max(0, v.longest-1))])
+}
