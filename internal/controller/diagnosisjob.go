@@ -14,8 +14,8 @@ import (
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/checker"
+	"github.com/agrajag-dev/agrajag/internal/redact"
 	"github.com/agrajag-dev/agrajag/internal/text"
-	"github.com/agrajag-dev/agrajag/internal/webhook"
 )
 
 // clearTTL is how long a job is kept that a rule decided: its answer is in ToolHealth (design §4).
@@ -52,7 +52,7 @@ func (r *DiagnosisJobReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	case job.Status.Phase == v1alpha1.PhaseRunning:
 		return ctrl.Result{}, r.diagnose(ctx, job)
 	}
-	if webhook.Clean(job) { // The webhook was away: what it leaves out must go before anything else is done.
+	if redact.Job(job) { // The webhook was away: what it leaves out must go before anything else is done.
 		if err := r.Client.Update(ctx, job); err != nil {
 			return ctrl.Result{}, fmt.Errorf("take secrets out of job %s: %w", req, err)
 		}

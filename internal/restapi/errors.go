@@ -17,7 +17,6 @@ import (
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/checker"
 	"github.com/agrajag-dev/agrajag/internal/redact"
-	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
 // postErrors answers a report, or a list of them.
@@ -82,24 +81,18 @@ func (s *Server) jobOf(ctx context.Context, project string, who Identity, r rest
 	if err := s.mayReport(ctx, who, project, r.OriginatingUserID, scope); err != nil {
 		return nil, err
 	}
-	return &v1alpha1.DiagnosisJob{
+	job := &v1alpha1.DiagnosisJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: project},
 		Spec: v1alpha1.DiagnosisJobSpec{
 			ToolName: v1alpha1.ToolName(r.ToolName), Scope: scope, Trigger: v1alpha1.TriggerToolCallError,
 			OriginatingUserID:    v1alpha1.UserID(r.OriginatingUserID),
 			OriginatingSessionID: r.OriginatingSessionID, OriginatingProcessID: r.OriginatingProcessID,
-			Error: reported, Note: text.Cut(redact.Text(text.Cut(r.Note, maxReadNote)), maxNote),
-			Locale: r.Locale, Reporter: v1alpha1.UserID(who.Username),
+			Error: reported, Note: r.Note, Locale: r.Locale, Reporter: v1alpha1.UserID(who.Username),
 		},
-	}, nil
+	}
+	redact.Job(job)
+	return job, nil
 }
-
-const (
-	// maxNote bounds a report's note, in bytes.
-	maxNote = 500
-	// maxReadNote bounds how much of a note is searched for secrets.
-	maxReadNote = 16 << 10
-)
 
 // first returns the first of joined problems: one is enough to mend.
 func first(err error) error {
@@ -122,7 +115,7 @@ func checkScope(scope v1alpha1.Scope, r rest.Report) error {
 	}
 }
 
-// errorOf returns a reported error without secrets and excess.
+// errorOf returns a reported error.
 func errorOf(e *rest.ToolError) (*v1alpha1.ToolError, error) {
 	if e == nil {
 		return nil, invalid("error", "say what the failed call answered")
@@ -146,7 +139,6 @@ func errorOf(e *rest.ToolError) (*v1alpha1.ToolError, error) {
 	for _, kind := range e.ExceptionTypes {
 		out.ExceptionTypes = append(out.ExceptionTypes, v1alpha1.MatchText(kind))
 	}
-	redact.Error(out)
 	return out, nil
 }
 

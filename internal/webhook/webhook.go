@@ -12,7 +12,6 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -63,7 +62,7 @@ func (p *Preparer) Handle(ctx context.Context, req admission.Request) (response 
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
-	Clean(job)
+	redact.Job(job)
 	if job.Name == "" && job.GenerateName != "" {
 		d, err := p.Checker.Check(ctx, checker.ReportOf(job), checker.ClassifyOnly)
 		if err != nil { // The generated name does as well.
@@ -95,36 +94,6 @@ func undecoded(ctx context.Context, err error) admission.Response {
 	return admission.Allowed("")
 }
 
-const (
-	// maxNote bounds a report's note, in bytes; the schema counts characters.
-	maxNote = 500
-	// maxReadNote bounds how much of a note is searched for secrets.
-	maxReadNote = 16 << 10
-)
-
-// Clean takes secrets and excess out of a job's report, in place, and reports whether anything changed. The
-// annotation in which kubectl keeps what was applied would hold all of it again. What names something (labels, the tool,
-// user and session) stays: under another name it would be something else.
-func Clean(job *v1alpha1.DiagnosisJob) bool {
-	_, changed := job.Annotations[corev1.LastAppliedConfigAnnotation]
-	delete(job.Annotations, corev1.LastAppliedConfigAnnotation)
-	for key, value := range job.Annotations {
-		if clean := redact.Text(value); clean != value {
-			job.Annotations[key], changed = clean, true
-		}
-	}
-	if process := redact.Text(job.Spec.OriginatingProcessID); process != job.Spec.OriginatingProcessID {
-		job.Spec.OriginatingProcessID, changed = process, true
-	}
-	if note := text.Cut(redact.Text(text.Cut(job.Spec.Note, maxReadNote)), maxNote); note != job.Spec.Note {
-		job.Spec.Note, changed = note, true
-	}
-	if job.Spec.Error != nil {
-		changed = redact.Error(job.Spec.Error) || changed
-	}
-	return changed
-}
-
 // Answerer answers reports: what is clear is refused with the verdict, what is unclear becomes a job.
 type Answerer struct {
 	Checker *checker.Checker
@@ -143,7 +112,7 @@ func (a *Answerer) Handle(ctx context.Context, req admission.Request) (response 
 		return undecoded(ctx, err)
 	}
 	job.Namespace = req.Namespace
-	Clean(job) // The other webhook may have been away, and answers and signals repeat what the report says.
+	redact.Job(job) // The other webhook may have been away, and answers and signals repeat what the report says.
 	mode := checker.Decide
 	if req.DryRun != nil && *req.DryRun {
 		mode = checker.DryRun
