@@ -1,6 +1,7 @@
 package fingerprint
 
 import (
+	"bytes"
 	"strings"
 	"unicode/utf8"
 )
@@ -42,15 +43,21 @@ var placeholders = []string{number, random, uuid, moment, duration, address, hos
 // It reads the message once, from left to right. Only ASCII letters are folded: the rest of Unicode changes with its
 // version, and a fingerprint must not.
 func Normalise(message string) string {
+	return string(normalise(make([]byte, 0, maxOutput), message))
+}
+
+// normalise appends what Normalise gives, and allocates nothing where there is room for maxOutput bytes and the message
+// has no escapes.
+func normalise(to []byte, message string) []byte {
 	message = message[:min(len(message), maxInput)]
 	if strings.IndexByte(message, escape) >= 0 {
 		message = stripANSI(message)
 	}
-	n := normaliser{in: message, out: make([]byte, 0, min(len(message)+len(message)/2, maxOutput))}
+	n := normaliser{in: message, out: to[len(to):]}
 	for n.at < len(n.in) && !n.full {
 		n.step()
 	}
-	return strings.TrimRight(string(n.out), " ")
+	return append(to, bytes.TrimRight(n.out, " ")...)
 }
 
 // normaliser reads a message. What it decides depends on the rest of the input and on the end of the output, never on
@@ -75,10 +82,28 @@ func (n *normaliser) emit(part string) {
 	n.out = append(n.out, part...)
 }
 
+// emitLower is emit for letters of ASCII in any case.
+func (n *normaliser) emitLower(part string) {
+	from := len(n.out)
+	n.emit(part)
+	for i := from; i < len(n.out); i++ {
+		n.out[i] = lower(n.out[i])
+	}
+}
+
+// endsWith reports whether the output ends with a part.
+func (n *normaliser) endsWith(part string) bool {
+	return len(n.out) >= len(part) && string(n.out[len(n.out)-len(part):]) == part
+}
+
 // place writes a placeholder. Several moments or durations in a row are one.
 func (n *normaliser) place(placeholder string) {
 	if placeholder == moment || placeholder == duration {
-		if strings.HasSuffix(strings.TrimRight(string(n.out[max(0, len(n.out)-len(placeholder)-1):]), " "), placeholder) {
+		end := len(n.out)
+		if n.last() == ' ' && end > 0 {
+			end--
+		}
+		if bytes.HasSuffix(n.out[:end], []byte(placeholder)) {
 			return
 		}
 	}
@@ -110,8 +135,8 @@ func (n *normaliser) step() {
 		n.space()
 		return
 	}
-	if isQuote(rest) {
-		n.quote(rest)
+	if opener, length := quoteAt(rest); length > 0 {
+		n.quote(rest, opener, length)
 		return
 	}
 	n.quotes.pass(c)

@@ -52,7 +52,7 @@ func (n *normaliser) plainWord(run string) {
 		for end < len(run) && !isDigit(run[end]) {
 			end++
 		}
-		n.emit(strings.ToLower(run[i:end])) // ASCII only
+		n.emitLower(run[i:end])
 		i = end
 	}
 }
@@ -60,8 +60,7 @@ func (n *normaliser) plainWord(run string) {
 // behindPodHash reports whether the word that was just read is the last part of a name, behind a random one. Before a
 // placeholder it is only the beginning of a part.
 func (n *normaliser) behindPodHash() bool {
-	before := string(n.out[max(0, len(n.out)-len(random)-1):])
-	return before == random+"-" && !strings.HasPrefix(n.in[n.at:], "<")
+	return n.endsWith(random+"-") && !strings.HasPrefix(n.in[n.at:], "<")
 }
 
 // isRandom reports whether a run was drawn by lot or is hexadecimal, rather than written by a person.
@@ -83,7 +82,7 @@ func isRandom(run string) bool {
 // isPodSuffix reports whether a run may be what Kubernetes ends the names of pods with: five characters of an
 // alphabet without vowels, so that they may be letters alone.
 func isPodSuffix(run string) bool {
-	return len(run) == 5 && strings.Trim(strings.ToLower(run), "bcdfghjklmnpqrstvwxz2456789") == ""
+	return len(run) == 5 && strings.Trim(run, "bcdfghjklmnpqrstvwxz2456789BCDFGHJKLMNPQRSTVWXZ") == ""
 }
 
 // uuidAt is the length of a UUID (RFC 9562) at the beginning of a text, or 0.
