@@ -16,7 +16,7 @@ const (
 	maxWord = 64
 )
 
-// The placeholders stand for what changes between repeats of one failure. They hold no digits and mean themselves,
+// The placeholders stand for what changes between repeats of one failure. They mean themselves,
 // so that normalising twice changes nothing.
 const (
 	number   = "<n>"
@@ -30,15 +30,18 @@ const (
 	tempPath = "<path>"
 	quoted   = "<str>"
 	secret   = "<redacted>"
+	email    = "<email>"
+	size     = "<size>"
 )
 
-var placeholders = []string{number, random, uuid, moment, duration, address, host, query, tempPath, quoted, secret}
+var placeholders = []string{number, random, uuid, moment, duration, address, host, query, tempPath, quoted, secret, email, size}
 
 // Normalise gives what stays the same of a message when the failure repeats, at most 1024 bytes of valid UTF-8:
 // letters in lower case, white space as single spaces, no ANSI escapes, and placeholders for numbers, UUIDs,
-// hexadecimal and random runs, times, durations, IP and hardware addresses with their ports, the hosts and queries of
-// URLs, temporary paths, quoted values and secrets that were taken out. Names and values of JSON and quoted sentences are
-// text, as otherwise all answers in JSON, and all errors that quote others, were one.
+// hexadecimal and random runs, times, durations, sizes, IP and hardware addresses with their ports, hosts with theirs,
+// e-mail addresses, queries of URLs, temporary paths, quoted values and secrets that were taken out. Names and values of
+// JSON and quoted sentences are text, as otherwise all answers in JSON, and all errors that quote others, were one.
+// Numbers that name a failure, as in exit status 137 and ORA-00942, stay (code.go).
 //
 // It reads the message once, from left to right. Only ASCII letters are folded: the rest of Unicode changes with its
 // version, and a fingerprint must not.
@@ -156,6 +159,7 @@ func (n *normaliser) mark(rest string) {
 	case c == '<' && n.placeholder(rest):
 	case c == '/' && n.temp(rest):
 	case c == '[' && n.redacted(rest):
+	case c == '%' && n.tempVariable(rest):
 	case c == ':' && strings.HasPrefix(rest, "://") && (isWord(n.last()) || n.last() == '>'):
 		n.at += len("://") + authorityEnd(rest[len("://"):])
 		n.emit("://" + host)
@@ -198,14 +202,21 @@ func (n *normaliser) rune(rest string) {
 
 // placeholder copies a placeholder that stands in the message.
 func (n *normaliser) placeholder(rest string) bool {
+	p := placeholderAt(rest)
+	return p != "" && n.take(len(p), p)
+}
+
+// placeholderAt is the placeholder at the beginning of a text, or empty.
+func placeholderAt(text string) string {
+	if text == "" || text[0] != '<' {
+		return ""
+	}
 	for _, p := range placeholders {
-		if hasPrefixFold(rest, p) {
-			n.at += len(p)
-			n.place(p)
-			return true
+		if hasPrefixFold(text, p) {
+			return p
 		}
 	}
-	return false
+	return ""
 }
 
 // redacted reads what the report's redaction leaves of a secret: [redacted:a1b2c3].
@@ -240,6 +251,16 @@ func (n *normaliser) temp(rest string) bool {
 			n.place(tempPath)
 			n.inPath = true
 			return true
+		}
+	}
+	return false
+}
+
+// tempVariable reads a path that begins with a variable of Windows.
+func (n *normaliser) tempVariable(rest string) bool {
+	for _, name := range tempVariables {
+		if hasPrefixFold(rest, name) {
+			return n.take(len(name)+pieceEnd(rest[len(name):], pathEnds+"\"'`?#=&"), tempPath)
 		}
 	}
 	return false

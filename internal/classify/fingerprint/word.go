@@ -22,14 +22,30 @@ func (n *normaliser) take(length int, placeholder string) bool {
 	return true
 }
 
+// keep writes a part that has a length as it is.
+func (n *normaliser) keep(length int) bool {
+	if length == 0 {
+		return false
+	}
+	n.emitLower(n.in[n.at : n.at+length])
+	n.at += length
+	return true
+}
+
 // word reads what begins with a letter or a digit.
 func (n *normaliser) word(rest string) {
+	if n.atNameStart() && (n.take(emailAt(rest), email) || n.take(windowsTempAt(rest), tempPath) || n.take(hostAt(rest), host)) {
+		return
+	}
 	switch {
+	case n.keep(n.codeAt(rest)):
 	case n.take(uuidAt(rest), uuid):
 	case n.take(addressAt(rest), address):
 	case n.take(momentAt(rest), moment):
 	case n.take(durationAt(rest), duration):
+	case n.take(sizeAt(rest), size):
 	case n.take(numberAt(rest), number):
+	case n.keep(n.joinedCodeAt(rest)):
 	default:
 		n.plainWord(rest[:wordEnd(rest)])
 	}
@@ -38,7 +54,7 @@ func (n *normaliser) word(rest string) {
 // plainWord reads a run of letters and digits that has no form of its own.
 func (n *normaliser) plainWord(run string) {
 	n.at += len(run)
-	if isRandom(run) || isPodSuffix(run) && n.behindPodHash() {
+	if isRandom(run) || n.behindPodHash() && isPodSuffix(run) {
 		n.place(random)
 		return
 	}
