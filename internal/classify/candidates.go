@@ -126,7 +126,7 @@ func (x *index) setStatuses(entries []EffectiveEntry) {
 		if at == len(x.statusSets) {
 			x.statusSets = append(x.statusSets, of(status)...)
 		}
-		x.statusOf[status] = uint16(at / x.words) //nolint:gosec // There are no more sets than statuses.
+		x.statusOf[status] = uint16(at / x.words) // There are no more sets than statuses.
 	}
 }
 

@@ -65,7 +65,10 @@ func emailAt(text string) int {
 // atNameStart reports whether a name may begin behind the output: it is no part of a longer one, and of no path.
 func (n *normaliser) atNameStart() bool {
 	last := n.last()
-	return !isWord(last) && strings.IndexByte(`-_./\@%+`, last) < 0 && !(last == '>' && slices.ContainsFunc(placeholders, n.endsWith))
+	if last == '>' {
+		return !slices.ContainsFunc(placeholders, n.endsWith)
+	}
+	return !isWord(last) && strings.IndexByte(`-_./\@%+`, last) < 0
 }
 
 // windowsTempAt is the length of a temporary path of Windows at the beginning of a text, or 0:
@@ -99,12 +102,9 @@ var byteUnits = set("byte bytes kb mb gb tb pb kib mib gib tib pib kbyte kbytes 
 
 // sizeAt is the length of a size in bytes at the beginning of a text, or 0: 12 MB, 3.5GiB, 1,024 bytes.
 func sizeAt(text string) int {
-	end := digitsEnd(text, 0)
+	end := groupsEnd(text)
 	if end == 0 {
 		return 0
-	}
-	for end+1 < len(text) && (text[end] == '.' || text[end] == ',') && isDigit(text[end+1]) {
-		end = digitsEnd(text, end+1)
 	}
 	if strings.HasPrefix(text[end:], " ") {
 		end++

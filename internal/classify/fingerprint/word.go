@@ -212,12 +212,9 @@ func colonAddressAt(text string) int {
 
 // numberAt is the length of a number with its groups and fraction, or of a version, at the beginning of a text, or 0.
 func numberAt(text string) int {
-	end := digitsEnd(text, 0)
+	end := groupsEnd(text)
 	if end == 0 {
 		return 0
-	}
-	for end+1 < len(text) && (text[end] == '.' || text[end] == ',') && isDigit(text[end+1]) {
-		end = digitsEnd(text, end+1)
 	}
 	if end < len(text) && lower(text[end]) == 'e' {
 		exponent := end + 1
@@ -230,6 +227,15 @@ func numberAt(text string) int {
 	}
 	if end < len(text) && isWord(text[end]) {
 		return 0
+	}
+	return end
+}
+
+// groupsEnd is the length of a number with its groups and fraction, without an exponent.
+func groupsEnd(text string) int {
+	end := digitsEnd(text, 0)
+	for end > 0 && end+1 < len(text) && (text[end] == '.' || text[end] == ',') && isDigit(text[end+1]) {
+		end = digitsEnd(text, end+1)
 	}
 	return end
 }
