@@ -92,8 +92,8 @@ const (
 )
 
 // ConditionReachable of an ErrorPatternSet is True when every entry in force can be reached, False when an earlier one
-// matches whatever an entry matches; the message says which and what stands before it. Entries are compared pair by
-// pair.
+// matches whatever an entry matches, or two of an entry's own selectors exclude each other; the message says which, and
+// why. Entries are compared pair by pair.
 const ConditionReachable = "Reachable"
 
 // Reasons of Reachable.

@@ -90,6 +90,7 @@ type input struct {
 func (in *input) bind(c *cobra.Command) {
 	c.Flags().StringVarP(&in.file, "filename", "f", "", "file of reports; - is the standard input")
 	patternsFlag(c, &in.patterns)
+	c.Args = morePatterns(&in.patterns)
 	in.clock.bind(c)
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if in.file == "" {

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/checker"
@@ -47,6 +49,9 @@ type inForce struct {
 
 func (o *effectiveOptions) run(ctx context.Context) error {
 	rules, problems, err := o.fromCluster(ctx)
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w; somebody who may must bind the role agrajag-viewer in that namespace", err)
+	}
 	if err != nil {
 		return err
 	}

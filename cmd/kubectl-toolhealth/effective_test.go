@@ -13,13 +13,6 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/testenv"
 )
 
-const namespaceReader = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: namespace-reader}
-rules: [{apiGroups: [""], resources: [namespaces], verbs: [get]}]
-`
-
 // cluster starts an API server with a project shop of the tenant acme, a set on each level, and returns a kubeconfig
 // for a person who may read them, one for that person at work in shop, and one for a person who may not.
 func cluster(t *testing.T) (reader, inShop, stranger string) {
@@ -43,15 +36,16 @@ func cluster(t *testing.T) (reader, inShop, stranger string) {
 	must(env.Namespace(ctx, "acme", ""))
 	must(env.Namespace(ctx, "shop", "acme"))
 	must(env.Namespace(ctx, "solo", ""))
-	must(env.ApplyYAML(ctx, namespaceReader))
+	must(env.Namespace(ctx, "foreign", ""))
+	must(env.Namespace(ctx, "alone", "foreign"))
 	must(env.ApplyYAML(ctx, set(testenv.OperatorNamespace, "o", rule("from-operator", "O", ""))))
 	must(env.ApplyYAML(ctx, set("acme", "t", rule("from-tenant", "T", ", before: http-403"), rule("http-404-endpoint", "T2", ""))))
 	must(env.ApplyYAML(ctx, set("shop", "second", rule("from-shop", "S", ""), rule("twice", "S2", ""))))
 	must(env.ApplyYAML(ctx, set("shop", "first", rule("twice", "S3", ", cooldown: PT5M"))))
 	for _, namespace := range []string{testenv.OperatorNamespace, "acme", "shop", "solo"} {
 		must(env.Bind(ctx, namespace, "agrajag-viewer", "reader"))
-		must(env.Bind(ctx, namespace, "namespace-reader", "reader"))
 	}
+	must(env.Bind(ctx, "alone", "agrajag-viewer", "reader")) // but not in its tenant's
 	dir := t.TempDir()
 	reader, inShop, stranger = filepath.Join(dir, "reader"), filepath.Join(dir, "in-shop"), filepath.Join(dir, "stranger")
 	must(env.KubeConfig("reader", "default", reader))
@@ -119,9 +113,11 @@ func TestEffective(t *testing.T) {
 		}
 	})
 	for name, args := range map[string][]string{
-		"forbidden": {"-n", "shop", "--kubeconfig", stranger},
-		"not found": {"-n", "nowhere", "--kubeconfig", reader},
-		"connect":   {"-n", "shop", "--kubeconfig", reader, "--server", "https://127.0.0.1:1"},
+		"forbidden":                    {"-n", "shop", "--kubeconfig", stranger},
+		"bind the role agrajag-viewer": {"-n", "alone", "--kubeconfig", reader},
+		"not found":                    {"-n", "nowhere", "--kubeconfig", reader},
+		`in the namespace "foreign"`:   {"-n", "foreign", "--kubeconfig", reader},
+		"connect":                      {"-n", "shop", "--kubeconfig", reader, "--server", "https://127.0.0.1:1"},
 	} {
 		t.Run("an answer that cannot be had: "+name, func(t *testing.T) {
 			r := patterns(t, "", append([]string{"effective"}, args...)...)

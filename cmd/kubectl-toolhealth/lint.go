@@ -61,8 +61,9 @@ func newLint(s *streams) *cobra.Command {
 		Long: `Check files of rules: error-patterns.yaml files, and manifests of ErrorPatternSets among others.
 
 It reports fields that do not exist, values that are not allowed, ids that stand twice, a 'before' that leads to no
-entry, and entries that are never reached, because an earlier one takes all they would match. Each file is checked over
-the bundled rules; sets that state the same namespace are checked together, as the cluster tries them.
+entry, entries of which two selectors exclude each other, and entries that are never reached, because an earlier one takes
+all they would match. Each file is checked over the bundled rules; sets that state the same namespace are checked
+together, as the cluster tries them.
 
 Every error and warning is a finding, a note is not. ` + exitCodes,
 		Example: `  # Check a set of rules
@@ -190,6 +191,12 @@ func (l *level) check(overBundled bool) []finding {
 	}
 	rules, problems := classify.Compile(layers...)
 	findings := merged(rules, problems, l.places)
+	for _, problem := range rules.Impossible() {
+		if at, own := l.places[problem.Path]; own {
+			findings = append(findings, finding{File: label(at.file), Line: at.Line, Column: at.Column, Severity: isWarning,
+				ID: problem.ID, Message: problem.Message})
+		}
+	}
 	for _, shadow := range rules.Shadows() {
 		entry, own := l.places[shadow.Entry.Path]
 		by, byOwn := l.places[shadow.By.Path]

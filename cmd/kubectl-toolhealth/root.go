@@ -71,11 +71,15 @@ func outputFlag(c *cobra.Command, into *string, formats ...string) {
 	}
 }
 
-// patternsFlag adds --patterns. What follows the flag's value is taken for more files, as people write it.
+// patternsFlag adds --patterns.
 func patternsFlag(c *cobra.Command, into *[]string) {
 	c.Flags().StringArrayVar(into, "patterns", nil,
 		"file of rules over the bundled ones; repeat it for more, each a level over those before")
-	c.Args = func(_ *cobra.Command, args []string) error {
+}
+
+// morePatterns takes arguments, which follow the value of --patterns as people write it, for more files.
+func morePatterns(into *[]string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
 		if len(args) > 0 && len(*into) == 0 {
 			return fmt.Errorf("unexpected argument %s: files are named by -f and --patterns", plain(args[0], maxCell))
 		}

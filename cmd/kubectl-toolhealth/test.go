@@ -59,8 +59,7 @@ thing it wanted, and a summary.
 		Example: `  kubectl toolhealth patterns test shop-tests.yaml --patterns shop-rules.yaml`,
 		RunE:    func(_ *cobra.Command, args []string) error { return o.run(args) },
 	}
-	c.Flags().StringArrayVar(&o.patterns, "patterns", nil,
-		"file of rules over the bundled ones; repeat it for more, each a level over those before")
+	patternsFlag(c, &o.patterns)
 	c.Args = filesNeeded
 	o.bind(c)
 	return c

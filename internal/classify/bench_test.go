@@ -53,3 +53,36 @@ func BenchmarkClassifyBody(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkDecision is what the specification's twelve rules take for each kind of report that they decide without a
+// body. To tell failures apart, their message is read; that is not measured here.
+func BenchmarkDecision(b *testing.B) {
+	layer := twelve()
+	for i := range layer.Entries {
+		layer.Entries[i].Pattern.Fingerprint = false
+	}
+	rules := compiled(b, layer)
+	for _, bc := range []struct {
+		name   string
+		report v1alpha1.ToolError
+		want   string
+	}{
+		{"status", v1alpha1.ToolError{HTTPStatus: ptr[int32](503), ExceptionTypes: texts("SomeError"), Body: "busy"}, "http-5xx"},
+		{"full name", v1alpha1.ToolError{ExceptionTypes: texts("java.net.ConnectException")}, "connect-refused"},
+		{"last segment of the rule's name", v1alpha1.ToolError{ExceptionTypes: texts("SocketTimeoutException")}, "socket-timeout"},
+		{"last segment of the reported name", v1alpha1.ToolError{ExceptionTypes: texts("com.acme.tools.SchemaViolation")}, "schema-violation"},
+		{"third of the chain", v1alpha1.ToolError{ExceptionTypes: texts("com.acme.CallError", "java.io.IOException", "java.net.ConnectException")}, "connect-refused"},
+		{"type of no rule", v1alpha1.ToolError{ExceptionTypes: texts("com.acme.CallError"), Message: "failed"}, fallbackID},
+		{"nothing", v1alpha1.ToolError{Message: "failed"}, fallbackID},
+	} {
+		b.Run(bc.name, func(b *testing.B) {
+			if got := rules.Classify(Call{Tool: "tool"}, bc.report, testNow); got.RuleID != bc.want {
+				b.Fatalf("rule %s", got.RuleID)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				rules.Classify(Call{Tool: "tool"}, bc.report, testNow)
+			}
+		})
+	}
+}

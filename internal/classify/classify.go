@@ -98,24 +98,23 @@ type Verdict struct {
 // Rules is a compiled, ordered list of rules. It never changes and is safe for concurrent use. The nil and the
 // empty list leave every error unclassified.
 type Rules struct {
-	// gates and rules are of equal length.
-	gates   []gate
 	rules   []rule
 	asked   questions
+	index   index
 	entries []EffectiveEntry
 
 	shadowsOnce sync.Once
 	shadows     []Shadow
 }
 
-// unclassified is the verdict where not even a fallback rule matches: a level may replace `fallback` by
+// unclassified gives the verdict where not even a fallback rule matches: a level may replace `fallback` by
 // something narrower, and an error must be diagnosed all the same.
-var unclassified = Verdict{
+var unclassified = rule{verdict: Verdict{
 	RuleID:    fallbackID,
 	Signature: "unclassified",
 	Class:     v1alpha1.Unclear,
 	Action:    v1alpha1.HealthActionNone,
-}
+}}
 
 // Call says which tool was called and where it is.
 type Call struct {
@@ -129,62 +128,43 @@ type Call struct {
 // depends on nothing but its arguments. Now is the time against which a wait until a date counts where the report
 // states no time of its own.
 func (r *Rules) Classify(call Call, e v1alpha1.ToolError, now time.Time) Verdict {
-	return r.classify(&call, &e, now)
+	rule := r.first(&call, &e)
+	if rule.waitHeader != "" || rule.fingerprint {
+		return rule.reading(e, now)
+	}
+	return rule.verdict
 }
 
-// classify tries the gates alone until one opens, which is all that a rule about the status needs.
-func (r *Rules) classify(call *Call, e *v1alpha1.ToolError, now time.Time) Verdict {
+// first is the first rule that matches.
+func (r *Rules) first(call *Call, e *v1alpha1.ToolError) *rule {
 	if r == nil {
-		return unclassified
+		return &unclassified
 	}
-	var status int32
-	if e.HTTPStatus != nil {
-		status = *e.HTTPStatus
+	var c candidates
+	c.start(&r.index, e)
+	i := c.next()
+	if i >= 0 && r.index.more.has(i) {
+		i = r.firstOf(&c, i, call, e)
 	}
-	has := partsOf(e)
-	for i := range r.gates {
-		gate := &r.gates[i]
-		if !gate.opens(status, has) {
-			continue
-		}
-		if gate.more {
-			return r.classifyFrom(i, call, e, now)
-		}
-		return r.rules[i].verdictOn(e, now)
+	if i < 0 {
+		return &unclassified
 	}
-	return unclassified
+	return &r.rules[i]
 }
 
-// classifyFrom goes on at a rule of which more is asked.
-func (r *Rules) classifyFrom(first int, call *Call, e *v1alpha1.ToolError, now time.Time) Verdict {
+// firstOf is the first of the candidates from a given one on that matches, or -1. It is apart from first because what
+// it makes of a report takes longer than most decisions.
+func (r *Rules) firstOf(c *candidates, i int, call *Call, e *v1alpha1.ToolError) int {
 	var texts *textSearch
-	s := subject{asked: &r.asked, err: e, call: call, typeSet: &typeSet{}, texts: &texts}
-	if e.HTTPStatus != nil {
-		s.status = *e.HTTPStatus
-	}
-	has := partsOf(e)
-	i := first
-	for ; i < len(r.gates); i++ {
-		gate := &r.gates[i]
-		if gate.opens(s.status, has) && (!gate.more || r.rules[i].matchesMore(&s)) {
-			break
-		}
+	var s subject
+	s.asked, s.err, s.call, s.texts = &r.asked, e, call, &texts
+	for i >= 0 && r.index.more.has(i) && !r.rules[i].matchesMore(&s) {
+		i = c.next()
 	}
 	if texts != nil {
 		textsPool.Put(texts)
 	}
-	if i == len(r.gates) {
-		return unclassified
-	}
-	return r.rules[i].verdictOn(e, now)
-}
-
-// verdictOn is the rule's verdict on a report that it matches.
-func (r *rule) verdictOn(e *v1alpha1.ToolError, now time.Time) Verdict {
-	if r.waitHeader != "" || r.fingerprint {
-		return r.reading(*e, now)
-	}
-	return r.verdict
+	return i
 }
 
 // reading is the verdict of a rule whose wait the answer states, or whose signature tells failures apart. It takes

@@ -40,14 +40,13 @@ func Compile(layers ...Layer) (*Rules, []Problem) {
 		entries = merged
 		problems = append(append(problems, bad...), lost...)
 	}
-	rules := &Rules{entries: entries, gates: make([]gate, len(entries)), rules: make([]rule, len(entries))}
+	rules := &Rules{entries: entries, rules: make([]rule, len(entries))}
 	rules.asked.code = rules.asked.places.add("/error/code")
 	for i := range entries {
 		rules.rules[i] = rules.asked.newRule(&entries[i].Pattern)
-		rules.gates[i] = rules.rules[i].gate(&entries[i].Pattern.Match)
 	}
 	rules.asked.needles.compile()
-	rules.asked.types.compile()
+	rules.index = newIndex(rules.rules, entries, &rules.asked.types)
 	return rules, problems
 }
 

@@ -10,66 +10,15 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/classify/scan"
 )
 
-// gate is what of a rule is tried first: all gates stand side by side, and most rules end there.
-type gate struct {
-	// statusMin and statusMax are the first and the last status that match. A report without one has status 0.
-	statusMin, statusMax int32
-	// needs are the parts that a report must have for the rule to match.
-	needs part
-	// more says whether anything but the gate is asked for.
-	more bool
-}
-
-// part is a set of parts of a report.
-type part uint8
-
-const (
-	partTypes part = 1 << iota
-	partHeaders
-	partBody
-	partMessage
-	// partText is a body or a message.
-	partText
-	// partCode is a stated code, or a body, in which one may stand.
-	partCode
-)
-
-// partsOf are the parts that a report has.
-func partsOf(e *v1alpha1.ToolError) (has part) {
-	if len(e.ExceptionTypes) > 0 {
-		has |= partTypes
-	}
-	if len(e.Headers) > 0 {
-		has |= partHeaders
-	}
-	if e.Body != "" {
-		has |= partBody | partText | partCode
-	}
-	if e.Message != "" {
-		has |= partMessage | partText
-	}
-	if e.ErrorCode != "" {
-		has |= partCode
-	}
-	return has
-}
-
-// opens reports whether a report may match.
-func (g *gate) opens(status int32, has part) bool {
-	return g.statusMin <= status && status <= g.statusMax && g.needs&^has == 0
-}
-
 // rule is an entry made ready for matching. What is asked of an error stands in the order in which it is tried:
 // what costs least comes first.
 type rule struct {
-	statusIn []int32
-	host     v1alpha1.HostMatch
-	tools    []string
-	types    []int32
-	typeBits numbers // the same as types
-	headers  []headerRule
-	codes    []string
-	fields   []fieldRule
+	host    v1alpha1.HostMatch
+	tools   []string
+	types   []int32
+	headers []headerRule
+	codes   []string
+	fields  []fieldRule
 
 	messageAny, messageAll []int32
 	bodyAny, bodyAll       []int32
@@ -115,7 +64,6 @@ func (a *questions) newRule(p *v1alpha1.ErrorPattern) rule {
 			Action:    p.HealthAction,
 		},
 		host:       m.Host,
-		statusIn:   m.HTTPStatusIn,
 		codes:      m.ErrorCodeIn,
 		messageAny: a.addNeedles(m.MessageContains),
 		messageAll: a.addNeedles(m.MessageContainsAll),
@@ -136,7 +84,6 @@ func (a *questions) newRule(p *v1alpha1.ErrorPattern) rule {
 	for _, name := range m.ExceptionType {
 		r.types = append(r.types, a.types.add(string(name)))
 	}
-	r.typeBits = newNumbers(r.types)
 	for _, h := range m.Header {
 		r.headers = append(r.headers, headerRule{strings.ToLower(h.Name), scan.Fold(h.Equals), scan.Fold(h.Contains), h.Present == nil || *h.Present})
 	}
@@ -147,10 +94,8 @@ func (a *questions) newRule(p *v1alpha1.ErrorPattern) rule {
 	return r
 }
 
-// gate gives the gate of the rule that newRule made of an entry.
-func (r *rule) gate(m *v1alpha1.ErrorMatch) gate {
-	var g gate
-	g.statusMin, g.statusMax = statusRange(m)
+// needs are the parts without which no report matches.
+func (r *rule) needs() (needs part) {
 	for _, n := range []struct {
 		asked bool
 		part  part
@@ -163,11 +108,15 @@ func (r *rule) gate(m *v1alpha1.ErrorMatch) gate {
 		{r.bodyAny != nil || r.bodyAll != nil, partText},
 	} {
 		if n.asked {
-			g.needs |= n.part
+			needs |= n.part
 		}
 	}
-	g.more = g.needs != 0 || r.host != "" || len(r.statusIn)+len(r.tools)+len(r.headers) > 0
-	return g
+	return needs
+}
+
+// asksMore reports whether there is something that matchesMore must look at.
+func (r *rule) asksMore() bool {
+	return r.host != "" || r.needs()&^partTypes != 0 || len(r.tools)+len(r.headers) > 0
 }
 
 func (a *questions) addNeedles(texts []v1alpha1.Substring) []int32 {
@@ -209,12 +158,11 @@ func (r *rule) setCode(m *v1alpha1.ErrorMatch) {
 	}
 }
 
-// matchesMore reports whether every selector holds that is set, the gate's apart.
+// matchesMore reports whether every selector holds that is set, apart from those for the status and for exception
+// types, which the index has looked at.
 func (r *rule) matchesMore(s *subject) bool {
 	switch {
-	case r.statusIn != nil && !slices.Contains(r.statusIn, s.status):
 	case r.tools != nil && !slices.Contains(r.tools, s.call.Tool):
-	case r.types != nil && !s.types().hasAny(r.typeBits):
 	case r.host != "" && !hostAgrees(r.host, s.host()):
 	case !r.matchesHeaders(s):
 	case r.codes != nil && !r.matchesCode(s):
@@ -280,16 +228,13 @@ func (r *rule) matchesTexts(s *subject) bool {
 // subject is one reported error under classification. What costs something is made when the first rule asks. It
 // holds pointers where the compiler would otherwise move the whole of it to the heap.
 type subject struct {
-	asked  *questions
-	err    *v1alpha1.ToolError
-	call   *Call
-	status int32
+	asked *questions
+	err   *v1alpha1.ToolError
+	call  *Call
 
-	readTypes, readJSON bool
-
-	typeSet *typeSet
-	which   v1alpha1.HostMatch
-	values  []scalar
+	readJSON bool
+	which    v1alpha1.HostMatch
+	values   []scalar
 	// texts is where the search in texts is kept, once a rule has asked for one.
 	texts **textSearch
 }
@@ -302,14 +247,6 @@ func (s *subject) search() *textSearch {
 		*s.texts = t
 	}
 	return *s.texts
-}
-
-func (s *subject) types() *typeSet {
-	if !s.readTypes {
-		s.readTypes = true
-		s.asked.types.find(s.err.ExceptionTypes, s.typeSet)
-	}
-	return s.typeSet
 }
 
 func (s *subject) host() v1alpha1.HostMatch {

@@ -291,9 +291,11 @@ func TestNothingIsAllocatedWhereTheBodyIsNotNeeded(t *testing.T) {
 	}
 	rules := compiled(t, layer)
 	for tc, e := range map[string]v1alpha1.ToolError{
-		"by status": {HTTPStatus: ptr[int32](503), Body: strings.Repeat("A", 16384)},
-		"by type":   {ExceptionTypes: texts("java.net.ConnectException"), Message: "connection refused"},
-		"fallback":  {Message: strings.Repeat("A", 4096)},
+		"by status":      {HTTPStatus: ptr[int32](503), Body: strings.Repeat("A", 16384)},
+		"by type":        {ExceptionTypes: texts("java.net.ConnectException"), Message: "connection refused"},
+		"by cause":       {ExceptionTypes: texts("a.B", "c.D", "e.F", "java.net.ConnectException"), Message: "connection refused"},
+		"by a bare name": {ExceptionTypes: texts("com.acme.SchemaViolation")},
+		"fallback":       {Message: strings.Repeat("A", 4096)},
 	} {
 		if n := testing.AllocsPerRun(100, func() { rules.Classify(Call{Tool: "tool"}, e, testNow) }); n != 0 {
 			t.Errorf("%s: %v allocations, want none", tc, n)

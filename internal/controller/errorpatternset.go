@@ -53,7 +53,7 @@ func (r *ErrorPatternSetReconciler) Reconcile(ctx context.Context, req ctrl.Requ
 	before := set.Status.DeepCopy()
 	set.Status.Entries = inForce(set, rules.Entries())
 	set.Status.ObservedGeneration = set.Generation
-	setConditions(&set.Status.Conditions, set.Generation, r.Clock.Now(), accepted(set, problems), reachable(set, rules.Shadows()))
+	setConditions(&set.Status.Conditions, set.Generation, r.Clock.Now(), accepted(set, problems), reachable(set, rules))
 	return ctrl.Result{}, writeStatus(ctx, r.Client, set, before, &set.Status)
 }
 
@@ -93,10 +93,14 @@ func accepted(set *v1alpha1.ErrorPatternSet, all []classify.Problem) metav1.Cond
 	return condition(v1alpha1.ConditionAccepted, false, v1alpha1.ReasonInvalidEntries, told(lines))
 }
 
-// reachable names the entries of a set that an earlier one leaves nothing to match.
-func reachable(set *v1alpha1.ErrorPatternSet, shadows []classify.Shadow) metav1.Condition {
+// reachable names the entries of a set that an earlier one, or their own selectors, leave nothing to match.
+func reachable(set *v1alpha1.ErrorPatternSet, rules *classify.Rules) metav1.Condition {
 	var own []string
-	for _, shadow := range shadows {
+	for _, problem := range problemsOf(set, rules.Impossible()) {
+		problem.Set = ""
+		own = append(own, problem.String())
+	}
+	for _, shadow := range rules.Shadows() {
 		if shadow.Entry.Set == set.Namespace+"/"+set.Name {
 			shadow.Entry.Set = ""
 			own = append(own, shadow.String())

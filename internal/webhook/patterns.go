@@ -101,6 +101,11 @@ func (j *Judge) warnings(ctx context.Context, set *v1alpha1.ErrorPatternSet) ([]
 			all = append(all, problem.String())
 		}
 	}
+	for _, problem := range rules.Impossible() {
+		if problem.Set == own {
+			all = append(all, problem.String())
+		}
+	}
 	for _, shadow := range rules.Shadows() {
 		if shadow.Entry.Set == own || shadow.By.Set == own {
 			all = append(all, shadow.String())

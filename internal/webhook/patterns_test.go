@@ -179,6 +179,9 @@ func warnedOfRules(t *testing.T) {
 			`NS/b spec.patterns[1] ("shop-sale"): is never reached: "shop-all" (NS/c spec.patterns[0]) stands before it and matches all that it matches`}},
 		{"behind a bundled rule", p.rules("c", rule("shop-429", "slow down", func(r *v1alpha1.ErrorPattern) { r.Match.HTTPStatusRange = []int32{429, 429} })), []string{
 			`NS/c spec.patterns[0] ("shop-429"): is never reached: "http-429" (bundled) stands before it and matches all that it matches`}},
+		{"a rule that excludes itself", p.rules("c", rule("shop-never", "any text", func(r *v1alpha1.ErrorPattern) {
+			r.Match.HTTPStatus, r.Match.HTTPStatusIn = &status, []int32{401}
+		})), []string{`NS/c spec.patterns[0] ("shop-never"): never matches: match.httpStatus and match.httpStatusIn exclude each other`}},
 		{"a bundled rule's place", p.rules("c", rule("http-403", "any text", func(r *v1alpha1.ErrorPattern) { r.Match.HTTPStatus = &status })), nil},
 	} {
 		eventually(t, tc.name+" to be judged beside the set that is stored", func() error {

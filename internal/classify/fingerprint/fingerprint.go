@@ -24,13 +24,15 @@ const (
 // and its normalised message. It is the same on every machine. Types are those of the error and its causes,
 // outermost first, and may be missing.
 func Of[T ~string](types []T, message string) string {
-	name := ""
+	var buffer [2*maxOutput + len(Version) + 2]byte // all of what is hashed, so that nothing is allocated for it
+	said := append(buffer[:0], Version+"\n"...)
 	if len(types) > 0 {
-		name = string(types[0])
-		name = Normalise(strings.TrimLeft(name[:min(len(name), maxType)], "*"))
+		name := string(types[0])
+		said = normalise(said, strings.TrimLeft(name[:min(len(name), maxType)], "*"))
 	}
-	sum := sha256.Sum256([]byte(Version + "\n" + name + "\n" + Normalise(message)))
-	return hex.EncodeToString(sum[:])[:Length]
+	said = normalise(append(said, '\n'), message)
+	sum := sha256.Sum256(said)
+	return hex.EncodeToString(sum[:Length/2])
 }
 
 // Append gives a signature with a fingerprint behind it, as in tool-exception-1a2b3c4d. A signature that is too long

@@ -1,6 +1,7 @@
 package fingerprint
 
 import (
+	"bytes"
 	"strings"
 	"unicode/utf8"
 )
@@ -15,7 +16,7 @@ const (
 	maxWord = 64
 )
 
-// The placeholders stand for what changes between repeats of one failure. They hold no digits and mean themselves,
+// The placeholders stand for what changes between repeats of one failure. They mean themselves,
 // so that normalising twice changes nothing.
 const (
 	number   = "<n>"
@@ -29,28 +30,37 @@ const (
 	tempPath = "<path>"
 	quoted   = "<str>"
 	secret   = "<redacted>"
+	email    = "<email>"
+	size     = "<size>"
 )
 
-var placeholders = []string{number, random, uuid, moment, duration, address, host, query, tempPath, quoted, secret}
+var placeholders = []string{number, random, uuid, moment, duration, address, host, query, tempPath, quoted, secret, email, size}
 
 // Normalise gives what stays the same of a message when the failure repeats, at most 1024 bytes of valid UTF-8:
 // letters in lower case, white space as single spaces, no ANSI escapes, and placeholders for numbers, UUIDs,
-// hexadecimal and random runs, times, durations, IP and hardware addresses with their ports, the hosts and queries of
-// URLs, temporary paths, quoted values and secrets that were taken out. Names and values of JSON and quoted sentences are
-// text, as otherwise all answers in JSON, and all errors that quote others, were one.
+// hexadecimal and random runs, times, durations, sizes, IP and hardware addresses with their ports, hosts with theirs,
+// e-mail addresses, queries of URLs, temporary paths, quoted values and secrets that were taken out. Names and values of
+// JSON and quoted sentences are text, as otherwise all answers in JSON, and all errors that quote others, were one.
+// Numbers that name a failure, as in exit status 137 and ORA-00942, stay (code.go).
 //
 // It reads the message once, from left to right. Only ASCII letters are folded: the rest of Unicode changes with its
 // version, and a fingerprint must not.
 func Normalise(message string) string {
+	return string(normalise(make([]byte, 0, maxOutput), message))
+}
+
+// normalise appends what Normalise gives, and allocates nothing where there is room for maxOutput bytes and the message
+// has no escapes.
+func normalise(to []byte, message string) []byte {
 	message = message[:min(len(message), maxInput)]
 	if strings.IndexByte(message, escape) >= 0 {
 		message = stripANSI(message)
 	}
-	n := normaliser{in: message, out: make([]byte, 0, min(len(message)+len(message)/2, maxOutput))}
+	n := normaliser{in: message, out: to[len(to):]}
 	for n.at < len(n.in) && !n.full {
 		n.step()
 	}
-	return strings.TrimRight(string(n.out), " ")
+	return append(to, bytes.TrimRight(n.out, " ")...)
 }
 
 // normaliser reads a message. What it decides depends on the rest of the input and on the end of the output, never on
@@ -75,10 +85,28 @@ func (n *normaliser) emit(part string) {
 	n.out = append(n.out, part...)
 }
 
+// emitLower is emit for letters of ASCII in any case.
+func (n *normaliser) emitLower(part string) {
+	from := len(n.out)
+	n.emit(part)
+	for i := from; i < len(n.out); i++ {
+		n.out[i] = lower(n.out[i])
+	}
+}
+
+// endsWith reports whether the output ends with a part.
+func (n *normaliser) endsWith(part string) bool {
+	return len(n.out) >= len(part) && string(n.out[len(n.out)-len(part):]) == part
+}
+
 // place writes a placeholder. Several moments or durations in a row are one.
 func (n *normaliser) place(placeholder string) {
 	if placeholder == moment || placeholder == duration {
-		if strings.HasSuffix(strings.TrimRight(string(n.out[max(0, len(n.out)-len(placeholder)-1):]), " "), placeholder) {
+		end := len(n.out)
+		if n.last() == ' ' && end > 0 {
+			end--
+		}
+		if bytes.HasSuffix(n.out[:end], []byte(placeholder)) {
 			return
 		}
 	}
@@ -110,8 +138,8 @@ func (n *normaliser) step() {
 		n.space()
 		return
 	}
-	if isQuote(rest) {
-		n.quote(rest)
+	if opener, length := quoteAt(rest); length > 0 {
+		n.quote(rest, opener, length)
 		return
 	}
 	n.quotes.pass(c)
@@ -131,6 +159,7 @@ func (n *normaliser) mark(rest string) {
 	case c == '<' && n.placeholder(rest):
 	case c == '/' && n.temp(rest):
 	case c == '[' && n.redacted(rest):
+	case c == '%' && n.tempVariable(rest):
 	case c == ':' && strings.HasPrefix(rest, "://") && (isWord(n.last()) || n.last() == '>'):
 		n.at += len("://") + authorityEnd(rest[len("://"):])
 		n.emit("://" + host)
@@ -173,14 +202,21 @@ func (n *normaliser) rune(rest string) {
 
 // placeholder copies a placeholder that stands in the message.
 func (n *normaliser) placeholder(rest string) bool {
+	p := placeholderAt(rest)
+	return p != "" && n.take(len(p), p)
+}
+
+// placeholderAt is the placeholder at the beginning of a text, or empty.
+func placeholderAt(text string) string {
+	if text == "" || text[0] != '<' {
+		return ""
+	}
 	for _, p := range placeholders {
-		if hasPrefixFold(rest, p) {
-			n.at += len(p)
-			n.place(p)
-			return true
+		if hasPrefixFold(text, p) {
+			return p
 		}
 	}
-	return false
+	return ""
 }
 
 // redacted reads what the report's redaction leaves of a secret: [redacted:a1b2c3], or [redacted].
@@ -220,6 +256,16 @@ func (n *normaliser) temp(rest string) bool {
 			n.place(tempPath)
 			n.inPath = true
 			return true
+		}
+	}
+	return false
+}
+
+// tempVariable reads a path that begins with a variable of Windows.
+func (n *normaliser) tempVariable(rest string) bool {
+	for _, name := range tempVariables {
+		if hasPrefixFold(rest, name) {
+			return n.take(len(name)+pieceEnd(rest[len(name):], pathEnds+"\"'`?#=&"), tempPath)
 		}
 	}
 	return false

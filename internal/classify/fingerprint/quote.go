@@ -1,6 +1,7 @@
 package fingerprint
 
 import (
+	"bytes"
 	"strings"
 	"unicode/utf8"
 )
@@ -17,9 +18,9 @@ type quoteState struct {
 	// open is the quote that ends the quoted text that is being read: of JSON, or of prose; empty: none.
 	open string
 	json jsonPlace
-	// unclosed says for each quote up to where the input holds none that closes, so that looking for it costs
-	// little however many open.
-	unclosed map[string]int
+	// unclosed says for each quote of openers up to where the input holds none that closes, so that looking for it
+	// costs little however many open.
+	unclosed [len(openers)]int
 }
 
 // jsonPlace is where in a JSON object the reader is, as far as it matters for quotes.
@@ -43,28 +44,38 @@ func (q *quoteState) pass(c byte) {
 	}
 }
 
-// closers are the quotes that end what others begin.
-var closers = map[rune]rune{'“': '”', '‘': '’', '«': '»', '„': '“'}
+// openers are the quotes that begin something, and closers those that end it.
+var (
+	openers = [...]string{`"`, "'", "`", `\"`, `\'`, "\\`", "“", "‘", "«", "„"}
+	closers = [len(openers)]string{`"`, "'", "`", `\"`, `\'`, "\\`", "”", "’", "»", "“"}
+)
 
-// isQuote reports whether a text begins with a quote, with or without a backslash.
-func isQuote(text string) bool {
-	c := text[0]
-	if c == '\\' && len(text) > 1 {
-		c = text[1]
-		return c == '"' || c == '\'' || c == '`'
+// onlyClosing are the quotes that end something and begin nothing.
+var onlyClosing = [...]string{"”", "’", "»"}
+
+// quoteAt is the number of the quote of openers at the beginning of a text, or -1, and how long what stands there is:
+// 0 if it is no quote at all.
+func quoteAt(text string) (opener, length int) {
+	if c := text[0]; c < utf8.RuneSelf && strings.IndexByte("\"'`\\", c) < 0 {
+		return -1, 0
 	}
-	if c < utf8.RuneSelf {
-		return c == '"' || c == '\'' || c == '`'
+	for i, quote := range openers {
+		if strings.HasPrefix(text, quote) {
+			return i, len(quote)
+		}
 	}
-	r, _ := utf8.DecodeRuneInString(text)
-	_, opens := closers[r]
-	return opens || r == '”' || r == '’' || r == '»'
+	for _, quote := range onlyClosing {
+		if strings.HasPrefix(text, quote) {
+			return -1, len(quote)
+		}
+	}
+	return -1, 0
 }
 
 // quote reads a quote and, as a rule, what it quotes. Quotes never reach the output: one that closes nothing is a
 // space.
-func (n *normaliser) quote(rest string) {
-	opening, closing := quotesOf(rest)
+func (n *normaliser) quote(rest string, opener, length int) {
+	opening := rest[:length]
 	q := &n.quotes
 	switch {
 	case q.open == opening:
@@ -78,47 +89,35 @@ func (n *normaliser) quote(rest string) {
 		q.open, q.json = opening, inValue
 	case q.open == "" && n.isName(rest, opening):
 		q.open, q.json = opening, inName
-	default:
-		end := n.closing(opening, closing)
+	case opener >= 0:
+		end := n.closing(opener)
 		if end > 0 && (q.open != "" || !isProse(rest[:end])) {
 			n.at += end
 			n.place(quoted)
 			return
 		}
 		if end > 0 {
-			q.open = closing
+			q.open = closers[opener]
 		}
 	}
-	n.at += len(opening)
+	n.at += length
 	n.space()
 }
 
 // isProse reports whether a quoted text is a sentence, as another error's message is, rather than a value.
 func isProse(text string) bool {
 	const words = 5
-	return len(strings.Fields(text)) >= words
-}
-
-// quotesOf is the quote at the beginning of a text, with its backslash, and the one that closes it; empty: none.
-func quotesOf(text string) (opening, closing string) {
-	if text[0] == '\\' {
-		return text[:2], text[:2]
+	count := 0
+	for range strings.FieldsSeq(text) {
+		count++
 	}
-	r, size := utf8.DecodeRuneInString(text)
-	if r < utf8.RuneSelf {
-		return text[:1], text[:1]
-	}
-	if c, ok := closers[r]; ok {
-		return text[:size], string(c)
-	}
-	return text[:size], ""
+	return count >= words
 }
 
 // isName reports whether a quote begins the name of a JSON value: it stands behind a brace or a comma, and a colon
 // behind it.
 func (n *normaliser) isName(rest, opening string) bool {
-	before := strings.TrimRight(string(n.out[max(0, len(n.out)-2):]), " ")
-	if !strings.HasSuffix(before, "{") && !strings.HasSuffix(before, ",") {
+	if before := bytes.TrimRight(n.out, " "); len(before) == 0 || before[len(before)-1] != '{' && before[len(before)-1] != ',' {
 		return false
 	}
 	name := rest[len(opening):min(len(rest), len(opening)+maxName)]
@@ -127,11 +126,12 @@ func (n *normaliser) isName(rest, opening string) bool {
 }
 
 // closing is the length of the quoted value that begins here, with its quotes, or 0.
-func (n *normaliser) closing(opening, closing string) int {
-	if closing == "" || opening == "'" && isWord(n.last()) {
+func (n *normaliser) closing(opener int) int {
+	opening, closing := openers[opener], closers[opener]
+	if opening == "'" && isWord(n.last()) {
 		return 0 // it closes something, or is an apostrophe
 	}
-	from := max(n.at+len(opening), n.quotes.unclosed[opening])
+	from := max(n.at+len(opening), n.quotes.unclosed[opener])
 	limit := min(len(n.in), n.at+len(opening)+maxQuoted)
 	at := from
 	for ; at < limit; at++ {
@@ -147,9 +147,6 @@ func (n *normaliser) closing(opening, closing string) int {
 		}
 		return end - n.at
 	}
-	if n.quotes.unclosed == nil {
-		n.quotes.unclosed = map[string]int{}
-	}
-	n.quotes.unclosed[opening] = max(at, from)
+	n.quotes.unclosed[opener] = max(at, from)
 	return 0
 }

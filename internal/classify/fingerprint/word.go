@@ -22,14 +22,30 @@ func (n *normaliser) take(length int, placeholder string) bool {
 	return true
 }
 
+// keep writes a part that has a length as it is.
+func (n *normaliser) keep(length int) bool {
+	if length == 0 {
+		return false
+	}
+	n.emitLower(n.in[n.at : n.at+length])
+	n.at += length
+	return true
+}
+
 // word reads what begins with a letter or a digit.
 func (n *normaliser) word(rest string) {
+	if n.atNameStart() && (n.take(emailAt(rest), email) || n.take(windowsTempAt(rest), tempPath) || n.take(hostAt(rest), host)) {
+		return
+	}
 	switch {
+	case n.keep(n.codeAt(rest)):
 	case n.take(uuidAt(rest), uuid):
 	case n.take(addressAt(rest), address):
 	case n.take(momentAt(rest), moment):
 	case n.take(durationAt(rest), duration):
+	case n.take(sizeAt(rest), size):
 	case n.take(numberAt(rest), number):
+	case n.keep(n.joinedCodeAt(rest)):
 	default:
 		n.plainWord(rest[:wordEnd(rest)])
 	}
@@ -38,7 +54,7 @@ func (n *normaliser) word(rest string) {
 // plainWord reads a run of letters and digits that has no form of its own.
 func (n *normaliser) plainWord(run string) {
 	n.at += len(run)
-	if isRandom(run) || isPodSuffix(run) && n.behindPodHash() {
+	if isRandom(run) || n.behindPodHash() && isPodSuffix(run) {
 		n.place(random)
 		return
 	}
@@ -52,7 +68,7 @@ func (n *normaliser) plainWord(run string) {
 		for end < len(run) && !isDigit(run[end]) {
 			end++
 		}
-		n.emit(strings.ToLower(run[i:end])) // ASCII only
+		n.emitLower(run[i:end])
 		i = end
 	}
 }
@@ -60,8 +76,7 @@ func (n *normaliser) plainWord(run string) {
 // behindPodHash reports whether the word that was just read is the last part of a name, behind a random one. Before a
 // placeholder it is only the beginning of a part.
 func (n *normaliser) behindPodHash() bool {
-	before := string(n.out[max(0, len(n.out)-len(random)-1):])
-	return before == random+"-" && !strings.HasPrefix(n.in[n.at:], "<")
+	return n.endsWith(random+"-") && !strings.HasPrefix(n.in[n.at:], "<")
 }
 
 // isRandom reports whether a run was drawn by lot or is hexadecimal, rather than written by a person.
@@ -83,7 +98,7 @@ func isRandom(run string) bool {
 // isPodSuffix reports whether a run may be what Kubernetes ends the names of pods with: five characters of an
 // alphabet without vowels, so that they may be letters alone.
 func isPodSuffix(run string) bool {
-	return len(run) == 5 && strings.Trim(strings.ToLower(run), "bcdfghjklmnpqrstvwxz2456789") == ""
+	return len(run) == 5 && strings.Trim(run, "bcdfghjklmnpqrstvwxz2456789BCDFGHJKLMNPQRSTVWXZ") == ""
 }
 
 // uuidAt is the length of a UUID (RFC 9562) at the beginning of a text, or 0.
@@ -197,12 +212,9 @@ func colonAddressAt(text string) int {
 
 // numberAt is the length of a number with its groups and fraction, or of a version, at the beginning of a text, or 0.
 func numberAt(text string) int {
-	end := digitsEnd(text, 0)
+	end := groupsEnd(text)
 	if end == 0 {
 		return 0
-	}
-	for end+1 < len(text) && (text[end] == '.' || text[end] == ',') && isDigit(text[end+1]) {
-		end = digitsEnd(text, end+1)
 	}
 	if end < len(text) && lower(text[end]) == 'e' {
 		exponent := end + 1
@@ -215,6 +227,15 @@ func numberAt(text string) int {
 	}
 	if end < len(text) && isWord(text[end]) {
 		return 0
+	}
+	return end
+}
+
+// groupsEnd is the length of a number with its groups and fraction, without an exponent.
+func groupsEnd(text string) int {
+	end := digitsEnd(text, 0)
+	for end > 0 && end+1 < len(text) && (text[end] == '.' || text[end] == ',') && isDigit(text[end+1]) {
+		end = digitsEnd(text, end+1)
 	}
 	return end
 }

@@ -50,6 +50,28 @@ func benchNeedles(n int) []string {
 	return out
 }
 
+// cutNeedles are distinct texts of 4 to 6 bytes that are cut from a body's own words, two at a time, and do not occur in
+// it: the hardest that a filter may be asked for, because every part of them is frequent.
+func cutNeedles(n int, body string) []string {
+	random := rand.New(rand.NewPCG(9, 9))
+	words := strings.Fields(body)
+	seen := map[string]bool{}
+	var out []string
+	for len(out) < n {
+		text := words[random.IntN(len(words))] + " " + words[random.IntN(len(words))]
+		length := 4 + random.IntN(3)
+		if len(text) < length {
+			continue
+		}
+		at := random.IntN(len(text) - length + 1)
+		if cut := text[at : at+length]; !seen[cut] && !strings.Contains(body, cut) {
+			seen[cut] = true
+			out = append(out, cut)
+		}
+	}
+	return out
+}
+
 // realisticBody mixes lines of a log, JSON and HTML, in mixed case, and holds none of benchNeedles.
 func realisticBody(length int, seed uint64) string {
 	random := rand.New(rand.NewPCG(seed, 3))

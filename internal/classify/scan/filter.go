@@ -15,8 +15,9 @@ type filter struct {
 	starts      []uint32
 	bucketShift int
 	needles     []string
-	// pairs is nil unless the plan says so.
+	// pairs and grams are nil unless the plan says so.
 	pairs *pairTables
+	grams *gramTable
 }
 
 const (
@@ -72,8 +73,11 @@ func newFilter(needles []string, t tier) *filter {
 		}
 	}
 	f.sortIntoBuckets(candidates)
-	if p.pairs {
+	switch {
+	case p.pairs:
 		f.pairs = newPairTables(needles, candidates)
+	case p.grams:
+		f.grams = newGramTable(needles, candidates)
 	}
 	return f
 }
@@ -95,9 +99,12 @@ func (f *filter) sortIntoBuckets(candidates []candidate) {
 // or the length of the text.
 func (f *filter) search(r *run, start int) int {
 	var pos int
-	if f.pairs != nil {
+	switch {
+	case f.pairs != nil:
 		pos = f.searchPairs(r, start)
-	} else {
+	case f.grams != nil:
+		pos = f.searchGrams(r, start)
+	default:
 		pos = f.searchHashes(r, start)
 	}
 	r.work.samples += (pos - start) / f.stride

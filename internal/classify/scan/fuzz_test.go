@@ -17,6 +17,7 @@ func FuzzFind(f *testing.F) {
 	f.Add([]byte("na na na !\nnananana?"), []byte("nananana"), uint16(2000))
 	f.Add([]byte("\xff\xfe\xfd\xfc\n\xc3\xa9chec"), []byte("\xc3\x89chec \xff\xfe\xfd\xfc"), uint16(2))
 	f.Add([]byte("{[]}\n@@@@\nuser@host"), []byte("[{}] ```` user`host"), uint16(5))
+	f.Add([]byte("erro\nror:\nrror i\nor in\nn lin"), []byte("error in line, Error: in"), uint16(60))
 	f.Add([]byte("quota\nenotfound\ngetaddrinfo\ncertificate has expired"), []byte("getaddrinfo ENOTFOUND api"), uint16(40))
 	f.Fuzz(func(t *testing.T, lines, piece []byte, repeat uint16) {
 		var needles []string

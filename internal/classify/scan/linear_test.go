@@ -11,12 +11,15 @@ func TestWorkIsLinear(t *testing.T) {
 	for i := range 60 {
 		sharedWindows = append(sharedWindows, strings.Repeat("na", 8+i)+"!")
 	}
+	body := realisticBody(64<<10, 1)
 	sets := map[string][]string{
 		"12 phrases":                   benchNeedles(12),
 		"1000 phrases":                 benchNeedles(1000),
 		"1000 phrases and a short one": append(benchNeedles(1000), "eof?"),
 		"12 phrases and a short one":   append(benchNeedles(12), "eof?"),
 		"needles that share windows":   sharedWindows,
+		"12 parts of words":            cutNeedles(12, body),
+		"1000 parts of words":          cutNeedles(1000, body),
 	}
 	for setName, needles := range sets {
 		set := Compile(needles)
@@ -64,13 +67,7 @@ func TestCrowdedPairs(t *testing.T) {
 	for i := range 26 {
 		needles = append(needles, "nan"+string(rune('b'+i)))
 	}
-	set := Compile(needles)
-	all := make([]int32, len(set.unique))
-	for id := range all {
-		all[id] = int32(id)
-	}
-	pairs := tier{plan: plan{window: pairWindow, stride: pairStride, pairs: true}, ids: all}
-	set.filters = []*filter{newFilter(set.unique, pairs)}
+	set := Compile(needles).with(plan{window: pairWindow, stride: pairStride, pairs: true})
 	var found Found
 	text := strings.Repeat("na", 1<<19)
 	if spent := set.find(text, &found); spent.verification > len(text)*3/5 {
@@ -80,6 +77,7 @@ func TestCrowdedPairs(t *testing.T) {
 
 // TestOrdinaryTextIsCheap keeps the filter from deteriorating where no attacker is at work.
 func TestOrdinaryTextIsCheap(t *testing.T) {
+	text := asciiLower(realisticBody(64<<10, 1))
 	cases := map[string]struct {
 		needles     []string
 		wantPerByte float64
@@ -88,8 +86,10 @@ func TestOrdinaryTextIsCheap(t *testing.T) {
 		"100 phrases":                {benchNeedles(100), 0.12},
 		"1000 phrases":               {benchNeedles(1000), 0.25},
 		"12 phrases and a short one": {append(benchNeedles(12), "eof?"), 0.45},
+		"12 parts of words":          {cutNeedles(12, text), 0.4},
+		"100 parts of words":         {cutNeedles(100, text), 1.05},
+		"1000 parts of words":        {cutNeedles(1000, text), 1.1},
 	}
-	text := realisticBody(64<<10, 1)
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var found Found

@@ -13,6 +13,8 @@ type plan struct {
 	stride int
 	// pairs says that the sampled windows are looked at as pairs.go does. Window and stride then are 2 and 3.
 	pairs bool
+	// grams says that they are looked at as grams.go does. Window and stride then are 4 and 1.
+	grams bool
 }
 
 const (
@@ -26,8 +28,9 @@ const (
 const (
 	costSample = 0.9
 	costPair   = 0.5
+	costGram   = 0.9
 	// costHit includes the branch that was predicted wrongly.
-	costHit = 10.0
+	costHit = 20.0
 	// costAutomaton is per byte of text.
 	costAutomaton = 3.0
 )
@@ -91,14 +94,21 @@ func choosePlan(needles []string, ids []int32) (best plan, cheapest float64) {
 			consider(plan{window: window, stride: stride})
 		}
 	}
+	if shortest >= gramWindow {
+		consider(plan{window: gramWindow, stride: 1, grams: true})
+	}
 	if shortest >= pairWindow+pairStride-1 {
 		consider(plan{window: pairWindow, stride: pairStride, pairs: true})
 	}
 	return best, cheapest
 }
 
+// gramShare is how many of the places that probability expects hold a needle of which all is looked at: texts that
+// rules ask for are rarer than others of the same letters.
+const gramShare = 0.25
+
 // pairCrowd is about how many windows fill all classes of pairTables with all frequent neighbours.
-const pairCrowd = 128
+const pairCrowd = 256
 
 // costNeedles is on how many needles of a large set the cost of a plan is estimated.
 const costNeedles = 128
@@ -112,12 +122,14 @@ func (p plan) cost(needles []string, ids []int32) float64 {
 		needle := needles[ids[i]]
 		for residue := range p.stride {
 			offset := p.rarest(needle, residue, nil)
-			window := needle[offset : offset+p.window]
-			hits += probability(window)
+			hits += probability(needle[offset : offset+p.span(needle)])
 			pairHits += probability(needle[max(0, offset-1) : offset+p.window])
 		}
 	}
 	scale := float64(len(ids)) / float64(looked)
+	if p.grams {
+		return costGram + min(1, scale*hits*gramShare+float64(len(ids))/(1<<gramHashBits))*costHit
+	}
 	if p.pairs {
 		// The more windows share a class, the less do the neighbours rule out.
 		crowded := min(1, float64(len(ids)*pairStride)/pairCrowd)
@@ -128,13 +140,22 @@ func (p plan) cost(needles []string, ids []int32) float64 {
 	return (costSample + min(1, rate)*costHit) / float64(p.stride)
 }
 
+// span is how many bytes of a needle are looked at.
+func (p plan) span(needle string) int {
+	if p.grams {
+		return min(len(needle), gramWindow+gramLayers-1)
+	}
+	return p.window
+}
+
 // rarest is the offset of the rarest window of a needle among the offsets with a residue modulo the stride. Windows
 // that other needles use already, by the number that taken gives for their hash, count as less rare.
 func (p plan) rarest(needle string, residue int, taken []uint16) int {
 	best, bestScore := residue, math.MinInt
-	for offset := residue; offset+p.window <= len(needle); offset += p.stride {
+	span := p.span(needle)
+	for offset := residue; offset+span <= len(needle); offset += p.stride {
 		score := 0
-		for i := range p.window {
+		for i := range span {
 			score += int(rarity[roughByte(needle[offset+i])])
 		}
 		if taken != nil {

@@ -19,8 +19,9 @@
 // of every byte, which also merges a few other bytes: a filter may err to one side only.
 //
 // A large window is rare and a large stride is fast; the shortest needle limits their sum. Compile estimates what each
-// choice costs on ordinary text, and may give short needles a filter of their own, which for few of them is one that
-// looks at pairs of bytes (pairs.go), so that they do not slow down the search for the others (plan.go).
+// choice costs on ordinary text, and may give short needles a filter of their own, so that they do not slow down the
+// search for the others (plan.go): for few of them one that looks at pairs of bytes (pairs.go), for many one that looks
+// at all of them (grams.go).
 //
 // Where a filter has a hit, the registered windows of that hash are compared, and if one is equal the needle itself.
 // This costs work, and whoever writes the body decides how much: it may consist of nothing but windows of needles. So
@@ -60,7 +61,7 @@ const none = -1
 // folding, are searched once and found together.
 //
 // Any needles are allowed, though less than 2 GiB in total. The set keeps at most some 14 bytes for each byte of them,
-// 32 bytes times the stride (1 to 16) for each, and below 0.5 MiB for all; making it takes about three times as much.
+// 32 bytes times the stride (1 to 16) for each, and below 1 MiB for all; making it takes about three times as much.
 func Compile(needles []string) *Set {
 	folded := make([]string, len(needles))
 	for i, needle := range needles {

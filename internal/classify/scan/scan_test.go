@@ -43,7 +43,7 @@ func foundIDs(s *Set, found *Found) []int {
 	return ids
 }
 
-// checkAgainstOracle compares the set as it is, and with the automaton alone.
+// checkAgainstOracle compares the set as it is, with the automaton alone, and with each filter for short needles.
 func checkAgainstOracle(t *testing.T, needles []string, text string) {
 	t.Helper()
 	want := occurring(needles, text)
@@ -51,12 +51,28 @@ func checkAgainstOracle(t *testing.T, needles []string, text string) {
 	automatonOnly := *set
 	automatonOnly.filters = nil
 	var found Found
-	for name, s := range map[string]*Set{"set": set, "automaton alone": &automatonOnly} {
+	sets := map[string]*Set{"set": set, "automaton alone": &automatonOnly}
+	if len(set.unique) > 0 && len(slices.MinFunc(set.unique, func(a, b string) int { return len(a) - len(b) })) >= gramWindow {
+		sets["pairs"] = set.with(plan{window: pairWindow, stride: pairStride, pairs: true})
+		sets["grams"] = set.with(plan{window: gramWindow, stride: 1, grams: true})
+	}
+	for name, s := range sets {
 		s.Find(text, &found)
 		if diff := cmp.Diff(want, foundIDs(s, &found)); diff != "" {
 			t.Errorf("%s: needles %q in %q (-want +got):\n%s", name, needles, text, diff)
 		}
 	}
+}
+
+// with is the set with one filter for all of its needles.
+func (s *Set) with(p plan) *Set {
+	all := make([]int32, len(s.unique))
+	for id := range all {
+		all[id] = int32(id)
+	}
+	other := *s
+	other.filters = []*filter{newFilter(s.unique, tier{plan: p, ids: all})}
+	return &other
 }
 
 func TestFind(t *testing.T) {
