@@ -3,6 +3,8 @@ package fingerprint
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
 const (
@@ -43,9 +45,7 @@ var placeholders = []string{number, random, uuid, moment, duration, address, hos
 // version, and a fingerprint must not.
 func Normalise(message string) string {
 	message = message[:min(len(message), maxInput)]
-	if strings.IndexByte(message, escape) >= 0 {
-		message = stripANSI(message)
-	}
+	message = text.StripANSI(message)
 	n := normaliser{in: message, out: make([]byte, 0, min(len(message)+len(message)/2, maxOutput))}
 	for n.at < len(n.in) && !n.full {
 		n.step()
