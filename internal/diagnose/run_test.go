@@ -143,7 +143,7 @@ func TestAModelProbesAsBothInOneTurnAndDecides(t *testing.T) {
 	}
 	var health llm.HealthFinding
 	var user llm.ProbeFinding
-	if errors.Join(json.Unmarshal([]byte(got[0][5:]), &health), json.Unmarshal([]byte(got[1][5:]), &user)) != nil {
+	if errors.Join(json.Unmarshal([]byte(llm.Unframe(got[0][5:])), &health), json.Unmarshal([]byte(llm.Unframe(got[1][5:])), &user)) != nil {
 		t.Fatalf("the answers are no JSON: %q", got)
 	}
 	if !health.ToolKnown || !health.Probeable || health.OriginatingUserID != "alice" || health.Scope != v1alpha1.ScopeProject || health.ErrorSignature != "http-5xx" {

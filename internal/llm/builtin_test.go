@@ -45,7 +45,7 @@ func talk(t *testing.T, health HealthFinding, answers map[string]any) (turns [][
 			if err != nil {
 				t.Fatal(err)
 			}
-			request.Messages = append(request.Messages, Message{Role: RoleTool, ToolCallID: call.ID, Content: string(content)})
+			request.Messages = append(request.Messages, Message{Role: RoleTool, ToolCallID: call.ID, Content: Frame(call.Name, string(content))})
 		}
 		turns = append(turns, names)
 	}

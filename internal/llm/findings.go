@@ -32,6 +32,8 @@ type ProbeFinding struct {
 	AuthChallenge bool `json:"authChallenge,omitempty"`
 	// Response is the beginning of a failed probe's answer, without secrets.
 	Response string `json:"response,omitempty"`
+	// Cut says that the answer was longer.
+	Cut bool `json:"cut,omitempty"`
 	// Error says why the call itself was refused.
 	Error string `json:"error,omitempty"`
 }
