@@ -298,3 +298,52 @@ func everyChangeHasItsReason(f finished) string {
 	}
 	return ""
 }
+
+// TestEveryInvariantCanFail breaks each of them once.
+func TestEveryInvariantCanFail(t *testing.T) {
+	verdict := func(change func(*v1alpha1.Diagnosis)) func(*finished) {
+		return func(f *finished) { change(&f.applied.Diagnosis) }
+	}
+	row := func(change func(*written)) func(*finished) {
+		return func(f *finished) { change(&f.rows[0]) }
+	}
+	tests := []struct {
+		invariant, what string
+		breaks          func(*finished)
+	}{
+		{"no wider scope", "the verdict's scope", verdict(func(d *v1alpha1.Diagnosis) { d.Scope = v1alpha1.ScopeTenant })},
+		{"no wider scope", "a row's scope", row(func(w *written) { w.key.Scope = v1alpha1.ScopeGlobal })},
+		{"nobody else's row", "another project's row", row(func(w *written) { w.key.ScopeID = "other" })},
+		{"nobody else's row", "another tool's row", row(func(w *written) { w.key.Tool = "billing" })},
+		{"nobody else's row", "another user's cooldown", verdict(func(d *v1alpha1.Diagnosis) {
+			d.CooldownAdjustments = []v1alpha1.CooldownAdjustment{{ErrorSignature: "a", UserID: "bob", Duration: "PT1H"}}
+		})},
+		{"no verdict without evidence", "an outage without a failed probe", func(f *finished) { f.out.Evidence = nil }},
+		{"no verdict without evidence", "a tool that works without a success", verdict(func(d *v1alpha1.Diagnosis) { d.Classification = v1alpha1.Working })},
+		{"no verdict without evidence", "a class that nobody knows", verdict(func(d *v1alpha1.Diagnosis) { d.Classification = "HAUNTED" })},
+		{"no DOWN lifted without evidence", "a lifted row", row(func(w *written) { w.before.State, w.after.State = v1alpha1.StateDown, v1alpha1.StateOK })},
+		{"no DOWN lifted without evidence", "a softened row", row(func(w *written) { w.before.State, w.after.State = v1alpha1.StateDown, v1alpha1.StateDegraded })},
+		{"no wait above the cap or in the past", "an estimate", verdict(func(d *v1alpha1.Diagnosis) { d.ExpectedRecoveryAt = timePtr(now.Add(25 * time.Hour)) })},
+		{"no wait above the cap or in the past", "a row's estimate", row(func(w *written) { w.after.ExpectedRecoveryAt = timePtr(now) })},
+		{"no wait above the cap or in the past", "a cooldown", row(func(w *written) { w.after.Cooldowns[0].Until = *timePtr(now.Add(25 * time.Hour)) })},
+		{"no links or controls in text", "a note", verdict(func(d *v1alpha1.Diagnosis) { d.HumanNote = "see https://evil.example" })},
+		{"no links or controls in text", "a hint", verdict(func(d *v1alpha1.Diagnosis) { d.UserActionHint = "a\u202eb" })},
+		{"no links or controls in text", "a row's note", row(func(w *written) { w.after.LastDiagnosis.Note = "evil.example/x" })},
+		{"bounded", "a note", verdict(func(d *v1alpha1.Diagnosis) { d.HumanNote = strings.Repeat("x", 501) })},
+		{"bounded", "turns", func(f *finished) { f.out.Usage.Turns = 6 }},
+		{"bounded", "probes", func(f *finished) { f.out.Evidence = make([]Evidence, 4) }},
+		{"every change has its reason", "a class that was lowered", verdict(func(d *v1alpha1.Diagnosis) { d.Classification = v1alpha1.Unclear })},
+	}
+	for _, tc := range tests {
+		t.Run(tc.invariant+": "+tc.what, func(t *testing.T) {
+			f := checked(inputOf(), Outcome{Evidence: []Evidence{systemFailed}, Output: Output{Classification: v1alpha1.TechnicallyBroken}})
+			checkAll(t, f)
+			tc.breaks(&f)
+			for _, invariant := range invariants {
+				if invariant.name == tc.invariant && invariant.check(f) == "" {
+					t.Error("nothing is said")
+				}
+			}
+		})
+	}
+}
