@@ -14,13 +14,12 @@ type evidence struct {
 	userWorks, userFails, userRefused       bool // refused: the failure is one of authentication
 	systemWorks, systemFails, systemRefused bool
 	challenged                              bool
-	// onlyReads says that the tool writes, so that a probe, which reads, does not make the call that agents make:
-	// its success proves the read side alone.
+	// onlyReads says that no probe makes the call that agents make: its success proves the read side alone.
 	onlyReads bool
 }
 
 func sumUp(in Input, list []Evidence) evidence {
-	sum := evidence{onlyReads: in.Tool != nil && in.Tool.Spec.Safety != v1alpha1.SafetySafeProbe}
+	sum := evidence{onlyReads: in.probesOnlyRead()}
 	for _, e := range list {
 		refused := e.Failed && isAuth(e.Signature)
 		sum.failed = sum.failed || e.Failed
@@ -34,6 +33,11 @@ func sumUp(in Input, list []Evidence) evidence {
 		sum.systemRefused = sum.systemRefused || refused
 	}
 	return sum
+}
+
+// probesOnlyRead reports whether the tool writes, so that probes call something else of it that reads.
+func (in Input) probesOnlyRead() bool {
+	return in.Tool != nil && in.Tool.Spec.Safety != v1alpha1.SafetySafeProbe
 }
 
 // isAuth reports whether an error is about who is calling.

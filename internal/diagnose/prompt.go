@@ -75,6 +75,9 @@ func userPrompt(in Input, now time.Time) string {
 	if in.Tool == nil {
 		b.WriteString("- The tool is not registered, so it cannot be probed: decide from history alone.\n")
 	}
+	if in.probesOnlyRead() {
+		b.WriteString("- The tool writes. Probes call something that reads: their success does not show that writing works.\n")
+	}
 	if in.Signature == v1alpha1.SignatureRecheck {
 		b.WriteString("- Nobody reported an error: somebody asks whether the tool works.\n")
 	}

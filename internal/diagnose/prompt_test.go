@@ -30,6 +30,9 @@ func TestThePromptSaysWhatIsKnown(t *testing.T) {
 			t.Errorf("the prompt lacks %q:\n%s", want, prompt)
 		}
 	}
+	if writing := userPrompt(inputOf(writes), now); !strings.Contains(writing, "The tool writes") || strings.Contains(prompt, "The tool writes") {
+		t.Errorf("a tool that writes is described as others are:\n%s", writing)
+	}
 	if plain := userPrompt(inputOf(anonymous, recheck), now); !strings.Contains(plain, "Originating user: none") ||
 		!strings.Contains(plain, "Nobody reported an error") || !strings.Contains(plain, "nothing is known") || !strings.Contains(plain, "none") {
 		t.Errorf("a recheck without history is described wrongly:\n%s", plain)
@@ -182,7 +185,7 @@ func TestWhatIsCutSaysSo(t *testing.T) {
 // diagnosis dearer should be seen.
 func TestATypicalFirstCallIsSmall(t *testing.T) {
 	in := inputOf(withRow(v1alpha1.ScopeProject, v1alpha1.StateDegraded, v1alpha1.Intermittent, "http-5xx"))
-	in.Tool = &v1alpha1.Tool{}
+	reads(&in)
 	in.Job.Spec.Error.Message = "request failed with status code 503"
 	in.Job.Spec.Error.Body = `{"error":{"code":"unavailable","message":"upstream connect error or disconnect/reset before headers"}}`
 	in.Job.Spec.Error.Headers = map[string]v1alpha1.HeaderValue{"content-type": "application/json", "server": "envoy", "date": "Sat, 23 May 2026 13:59:58 GMT"}

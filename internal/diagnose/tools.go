@@ -168,7 +168,7 @@ func healthFinding(in Input, now time.Time) llm.HealthFinding {
 	finding := llm.HealthFinding{
 		Now: now.UTC().Truncate(time.Second), ToolName: text.Plain(string(in.Job.Spec.ToolName), 256), Scope: in.scope(), Trigger: in.Job.Spec.Trigger,
 		ErrorSignature: in.Signature, OriginatingUserID: text.Plain(in.user(), 256), Locale: text.Plain(in.Job.Spec.Locale, 35),
-		ToolKnown: in.Tool != nil, Rows: []llm.RowFinding{},
+		ToolKnown: in.Tool != nil, ProbesOnlyRead: in.probesOnlyRead(), Rows: []llm.RowFinding{},
 	}
 	if in.Tool == nil {
 		finding.NotProbeable = "no Tool in the project describes it"
