@@ -131,7 +131,7 @@ func (e evidence) success() string {
 // lowered returns the class of a verdict whose own is not supported: trouble, where some was met, else none at all.
 func (v *verdict) lowered() v1alpha1.Classification {
 	blames := v.class == v1alpha1.TechnicallyBroken || v.class == v1alpha1.UserSpecificTechnical
-	if v.evidence.failed && v.class != v1alpha1.Intermittent || blames && v.in.hasReport() {
+	if v.evidence.failed || blames && v.in.hasReport() {
 		return v1alpha1.Intermittent
 	}
 	return v1alpha1.Unclear
