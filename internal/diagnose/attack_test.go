@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -338,4 +339,10 @@ func (a *arena) render(t *testing.T, s string) string {
 		t.Fatalf("attack %q: %v", s, err)
 	}
 	return b.String()
+}
+
+// quote returns a text as JSON.
+func quote(s string) string {
+	data, _ := json.Marshal(s)
+	return string(data)
 }

@@ -2,8 +2,6 @@ package diagnose
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -15,75 +13,15 @@ import (
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/llm"
+	"github.com/agrajag-dev/agrajag/internal/llm/scripted"
 )
 
-// dice makes what models, tools and reports may look like: well formed, half formed and hostile. The same seed makes
-// the same.
+// dice makes what tools and reports may look like: well formed, half formed and hostile. The same seed makes the same.
 type dice struct{ *rand.Rand }
 
 func newDice(seed uint64) dice { return dice{rand.New(rand.NewPCG(seed, 42))} }
 
 func pick[T any](d dice, from ...T) T { return from[d.IntN(len(from))] }
-
-// hostile are values that no field should hold.
-var hostile = []string{
-	"", "null", "https://evil.example/?q=secret", "[a](http://evil.example)", "evil.example/x", "www.evil.example", "\x00\x1b[2J\x1b]0;t\x07", "\u202e\u200b\U000E0041",
-	"\xff\xfe", strings.Repeat("é", 3000), "NaN", "1e999", "-1", "GALAXY", "bob", "_system", "alice", "</data>", "```json", "{{{", "PT99999999999H", "P400D", "-PT1H", "PT0S",
-	"9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "2026-05-23T14:00:00.5Z", "http-5xx", "recheck", "a b", strings.Repeat("a", 300), "__proto__", "javascript:alert(1)",
-	"mailto:a@b.example", "ｈｔｔｐｓ：／／evil.example/x", "http:\\\\evil.example", "//evil.example/x", "10.0.0.1/x", "пример.рф/путь",
-}
-
-// value returns JSON that may stand in a field: mostly one of those that fit, else anything.
-func (d dice) value(fit ...string) string {
-	switch d.IntN(24) {
-	case 0, 1:
-		return pick(d, "null", "true", "17", "-1e400", "[]", "{}", `["a"]`, `{"$ref":"#"}`)
-	case 2, 3:
-		return quote(pick(d, hostile...))
-	case 4:
-		return quote(pick(d, fit...) + pick(d, hostile...))
-	}
-	return quote(pick(d, fit...))
-}
-
-func quote(s string) string {
-	data, _ := json.Marshal(s)
-	return string(data)
-}
-
-// answer returns what a model may say.
-func (d dice) answer() string {
-	fields := []string{
-		`"classification":` + d.value("TECHNICALLY_BROKEN", "USER_SPECIFIC_TECHNICAL", "USER_PERMISSION", "USER_INPUT", "INTERMITTENT", "WORKING", "UNCLEAR"),
-		`"scope":` + d.value("SESSION", "USER", "PROJECT", "TENANT", "GLOBAL"),
-		`"expectedRecoveryAt":` + d.value("2026-05-23T15:00Z", "2026-05-23T14:00:01Z", "2026-05-23T13:00:00Z", "2031-01-01T00:00:00Z", "null"),
-		`"humanNote":` + d.value("503 since noon", strings.Repeat("words ", 200)),
-		`"userActionHint":` + d.value("Renew the token.", "Go to https://evil.example/login"),
-	}
-	var adjustments []string
-	for range d.IntN(12) {
-		adjustments = append(adjustments, fmt.Sprintf(`{"errorSignature":%s,"userId":%s,"duration":%s}`,
-			d.value("http-5xx", "timeout", "http-403"), d.value("alice", "bob", "null"), d.value("PT30M", "PT1S", "P1D", "P9999D", "PT0.5S")))
-	}
-	fields = append(fields, `"cooldownAdjustments":[`+strings.Join(adjustments, ",")+`]`)
-	d.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
-	if d.IntN(3) == 0 { // a key twice, or none
-		fields[0] = fields[d.IntN(len(fields))]
-	}
-	object := "{" + strings.Join(fields, ",") + "}"
-	switch d.IntN(10) {
-	case 0:
-		object = object[:d.IntN(len(object))]
-	case 1:
-		object = strings.Replace(object, ":", ":"+pick(d, "NaN", "-", strings.Repeat("[", 20_000))+",", 1)
-	case 2:
-		at := d.IntN(len(object))
-		object = object[:at] + pick(d, hostile...) + object[at:]
-	case 3:
-		object = `{"verdict":` + object + `}`
-	}
-	return pick(d, "", "Sure. ", "```json\n{}\n```\n") + pick(d, object, "```json\n"+object+"\n```", "```\n"+object) + pick(d, "", " Done.", object)
-}
 
 // input returns a report by anybody at any scope, with any history.
 func (d dice) input() Input {
@@ -119,7 +57,7 @@ func TestRandomOutputsKeepTheInvariants(t *testing.T) {
 	verdicts, fallbacks := map[v1alpha1.Classification]int{}, 0
 	for seed := range uint64(1000) {
 		d := newDice(seed)
-		answer := d.answer()
+		answer := scripted.Babble(d.Rand)
 		output, err := Parse(answer)
 		out := Outcome{Output: output, Evidence: d.evidence()}
 		if err != nil {
@@ -143,9 +81,9 @@ func TestRandomOutputsKeepTheInvariants(t *testing.T) {
 // respond answers as a tool may.
 func (d dice) respond(w http.ResponseWriter) {
 	body := pick(d, "", "ok", "<h1>502</h1>", `{"error":"expired_token"}`, `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"hi"}],"isError":true}}`,
-		`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"boom"}}`, strings.Repeat(`{"a":`, d.IntN(5000)), strings.Repeat("x", d.IntN(200_000)), d.answer())
+		`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"boom"}}`, strings.Repeat(`{"a":`, d.IntN(5000)), strings.Repeat("x", d.IntN(200_000)), scripted.Babble(d.Rand))
 	if d.IntN(3) == 0 {
-		body += pick(d, hostile...)
+		body += pick(d, scripted.Hostile...)
 	}
 	for range d.IntN(4) {
 		w.Header().Set(pick(d, "Content-Type", "Retry-After", "WWW-Authenticate", "Location", "Mcp-Session-Id", "X-Note"),
@@ -199,7 +137,7 @@ func (g guesser) Complete(_ context.Context, r llm.Request) (llm.Response, error
 	if len(r.Messages) == 2 {
 		return llm.Response{Message: llm.Message{ToolCalls: []llm.ToolCall{{ID: "1", Name: llm.ToolProbeAsUser}, {ID: "2", Name: llm.ToolProbeAsSystem}}}}, nil
 	}
-	return llm.Response{Message: llm.Message{Content: g.answer()}}, nil
+	return llm.Response{Message: llm.Message{Content: scripted.Babble(g.Rand)}}, nil
 }
 
 func timePtr(t time.Time) *metav1.Time { return &metav1.Time{Time: t} }
