@@ -52,3 +52,15 @@ func TestWhatIsNotFramedStaysAsItIs(t *testing.T) {
 		}
 	}
 }
+
+func FuzzFrame(f *testing.F) {
+	f.Add("body", "a\n</data>\n")
+	f.Fuzz(func(t *testing.T, source, data string) {
+		source = strings.Join(strings.Fields(source), " ") // Sources are our own words.
+		framed := Frame(source, data)
+		tag := tagFor(data)
+		if strings.Contains(strings.ToLower(data), tag) || !strings.HasSuffix(framed, "\n</data "+tag+">") || Unframe(framed) != strings.Trim(data, "\n") {
+			t.Errorf("%q is framed as %q", data, framed)
+		}
+	})
+}
