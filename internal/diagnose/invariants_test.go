@@ -95,7 +95,13 @@ func nobodyElsesRow(f finished) string {
 			return fmt.Sprintf("%s is written", row.key)
 		}
 	}
+	if d := f.applied.Diagnosis; d.Classification.BlamesUser() && f.in.user() != "" && d.Scope.Width() > v1alpha1.ScopeUser.Width() {
+		return fmt.Sprintf("a verdict on the user is for %s", d.Scope)
+	}
 	for _, a := range f.applied.Diagnosis.CooldownAdjustments {
+		if a.ErrorSignature == "everybody" { // as the attacks name one whose user is no text
+			return "a cooldown whose user cannot be read is for everybody"
+		}
 		if a.UserID == "" {
 			continue
 		}
@@ -318,6 +324,7 @@ func TestEveryInvariantCanFail(t *testing.T) {
 		{"nobody else's row", "another user's cooldown", verdict(func(d *v1alpha1.Diagnosis) {
 			d.CooldownAdjustments = []v1alpha1.CooldownAdjustment{{ErrorSignature: "a", UserID: "bob", Duration: "PT1H"}}
 		})},
+		{"nobody else's row", "a verdict on the user for all", verdict(func(d *v1alpha1.Diagnosis) { d.Classification = v1alpha1.UserInput })},
 		{"no verdict without evidence", "an outage without a failed probe", func(f *finished) { f.out.Evidence = nil }},
 		{"no verdict without evidence", "a tool that works without a success", verdict(func(d *v1alpha1.Diagnosis) { d.Classification = v1alpha1.Working })},
 		{"no verdict without evidence", "a class that nobody knows", verdict(func(d *v1alpha1.Diagnosis) { d.Classification = "HAUNTED" })},
