@@ -113,7 +113,6 @@ func TestWhatStrangersWroteIsFramed(t *testing.T) {
 		{"the body", func(in *Input) { in.Job.Spec.Error.Body = attack }, "body", false},
 		{"the message", func(in *Input) { in.Job.Spec.Error.Message = attack }, "message", false},
 		{"a header's value", func(in *Input) { in.Job.Spec.Error.Headers = map[string]v1alpha1.HeaderValue{"x-a": attack} }, "report", true},
-		{"a header's name", func(in *Input) { in.Job.Spec.Error.Headers = map[string]v1alpha1.HeaderValue{attack: "a"} }, "report", true},
 		{"an exception's type", func(in *Input) { in.Job.Spec.Error.ExceptionTypes = []v1alpha1.MatchText{attack} }, "report", true},
 		{"the code", func(in *Input) { in.Job.Spec.Error.ErrorCode = attack }, "report", true},
 		{"the host", func(in *Input) { in.Job.Spec.Error.Host = attack }, "report", true},
@@ -138,6 +137,11 @@ func TestWhatStrangersWroteIsFramed(t *testing.T) {
 				t.Errorf("it begins a line of its own:\n%s", inside)
 			}
 		})
+	}
+	in := inputOf() // What cannot be the name of a header is left out, or framed: never outside.
+	in.Job.Spec.Error.Headers = map[string]v1alpha1.HeaderValue{attack: "a"}
+	if _, outside := frames(t, userPrompt(in, now)); strings.Contains(outside, "ANSWER") {
+		t.Errorf("a header's name stands outside of its frame:\n%s", outside)
 	}
 	for name, put := range map[string]func(*Input){
 		"the tool's name": func(in *Input) { in.Job.Spec.ToolName = attack },
