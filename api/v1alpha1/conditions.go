@@ -69,6 +69,14 @@ const (
 	ReasonExpired = "Expired"
 )
 
+// Reasons of Events on a ToolHealth.
+const (
+	// EventStateChanged says that the state changed, by whom, why and until when.
+	EventStateChanged = "StateChanged"
+	// EventUserActionNeeded tells the user of a USER row what to do: lastDiagnosis.userActionHint, which is new.
+	EventUserActionNeeded = "UserActionNeeded"
+)
+
 // ConditionAccepted of an ErrorPatternSet, a DiagnosisRecipe or a ToolHealth is True when all of the object is
 // in force, False when part or all of it is ignored; the message says which and why.
 const ConditionAccepted = "Accepted"

@@ -23,9 +23,6 @@ func Decide(in Input, out Outcome, now time.Time) Applied {
 		return Applied{}
 	}
 	v := rail(in, out, now)
-	if v.class == v1alpha1.Working {
-		v.chooseWorkingRow()
-	}
 	changes := newChanges(v)
 	changes.state()
 	changes.cooldowns()
@@ -66,36 +63,6 @@ func (v *verdict) state() v1alpha1.State {
 	}
 }
 
-// chooseWorkingRow sets the row that a working tool clears: the narrowest one in trouble of the caller's SESSION, USER
-// and PROJECT rows, else the job's (companion §2: success flips only the narrowest row). A row that blames the
-// user's own credential is not cleared by a probe as somebody else.
-func (v *verdict) chooseWorkingRow() {
-	scope := v.in.widest()
-	for _, row := range v.in.Rows {
-		if row == nil || row.Status.State == "" || row.Status.State == v1alpha1.StateOK {
-			continue
-		}
-		width := row.Spec.Scope.Width()
-		if width > v.in.widest().Width() || width > v1alpha1.ScopeProject.Width() || v.mayNotClear(row) {
-			continue
-		}
-		scope = row.Spec.Scope
-		break
-	}
-	v.setScope(scope)
-	for _, row := range v.in.Rows {
-		if row != nil && row.Spec.Scope == scope && v.mayNotClear(row) {
-			v.hasRow = false
-			v.because("the tool works, but was not tried as this user, so that the user's own row stays")
-		}
-	}
-}
-
-func (v *verdict) mayNotClear(row *v1alpha1.ToolHealth) bool {
-	last := row.Status.LastDiagnosis
-	return !v.evidence.userWorks && row.Status.State != v1alpha1.StateOK && last != nil && last.Classification.BlamesUser()
-}
-
 // changes collects the changes of each row, so that a row is written once.
 type changes struct {
 	v      *verdict
@@ -107,8 +74,9 @@ type changes struct {
 // rowChanges are the changes of one row. Cooldowns come before the finding: each of them checks by itself whether
 // the report was applied already.
 type rowChanges struct {
-	triggers []health.Trigger
-	finding  *health.Finding
+	triggers  []health.Trigger
+	finding   *health.Finding
+	keepsDown bool // the finding has nothing to set against a DOWN
 }
 
 func newChanges(v *verdict) *changes {
@@ -129,8 +97,9 @@ func (c *changes) state() {
 	if state == "" || !c.v.hasRow || c.v.noState {
 		return
 	}
-	job := c.v.in.Job
-	c.row(c.v.key).finding = &health.Finding{
+	job, row := c.v.in.Job, c.row(c.v.key)
+	row.keepsDown = c.v.keepsDown()
+	row.finding = &health.Finding{
 		State: state, Classification: c.v.class, Signature: c.v.in.Signature, Note: c.v.note(), UserActionHint: c.v.hint,
 		By: health.ByEngine(job.Name), Job: job.Namespace + "/" + job.Name, Report: c.report, RecoveryAt: c.v.recovery,
 	}
@@ -188,7 +157,24 @@ func (r *rowChanges) change(signature v1alpha1.ErrorSignature) health.Change {
 	if r.finding.State == v1alpha1.StateOK {
 		all = append(all, endCooldowns(signature, r.finding.Report))
 	}
+	if r.keepsDown {
+		return health.All(append(all, markUnlessDown(*r.finding))...)
+	}
 	return health.All(append(all, health.Mark(*r.finding))...)
+}
+
+// markUnlessDown writes a finding, and leaves the state of a row that is DOWN as it is, with its estimate. It looks at
+// the row when it is written: while the diagnosis ran, the tool may have failed or recovered.
+func markUnlessDown(f health.Finding) health.Change {
+	return func(status *v1alpha1.ToolHealthStatus, now time.Time) bool {
+		if holdsDown(*status, now) {
+			f.State, f.RecoveryAt = v1alpha1.StateDown, noTime
+			if status.ExpectedRecoveryAt != nil {
+				f.RecoveryAt = status.ExpectedRecoveryAt.Time
+			}
+		}
+		return health.Mark(f)(status, now)
+	}
 }
 
 // endCooldowns ends what a working tool disproves, once for each report: applied again it would end what came later.

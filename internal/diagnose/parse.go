@@ -3,6 +3,7 @@ package diagnose
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,8 @@ type Output struct {
 	HumanNote           string
 	UserActionHint      string
 	CooldownAdjustments []v1alpha1.CooldownAdjustment
+	// Unreadable says what of the answer could not be used, in our own words.
+	Unreadable []string
 }
 
 // Parse reads the verdict in an answer: the first block fenced as json that holds one, else the first balanced JSON
@@ -138,33 +141,86 @@ func balanced(s string) int {
 
 // read takes what can be used from the fields of a verdict.
 func read(fields map[string]json.RawMessage) Output {
+	r := reader{fields: fields}
 	out := Output{
-		Classification:     v1alpha1.Classification(word(fields["classification"])),
-		Scope:              v1alpha1.Scope(word(fields["scope"])),
-		ExpectedRecoveryAt: parseTime(textOf(fields["expectedRecoveryAt"])),
-		HumanNote:          textOf(fields["humanNote"]),
-		UserActionHint:     textOf(fields["userActionHint"]),
+		Classification:     v1alpha1.Classification(r.word("classification")),
+		Scope:              v1alpha1.Scope(r.word("scope")),
+		ExpectedRecoveryAt: parseTime(r.text("expectedRecoveryAt")),
+		HumanNote:          r.text("humanNote"),
+		UserActionHint:     r.text("userActionHint"),
 	}
 	if !known(out.Classification) {
 		out.Classification = v1alpha1.Unclear
+		r.refuse("classification")
 	}
-	if out.Scope.Width() < 0 {
+	if out.Scope != "" && out.Scope.Width() < 0 {
 		out.Scope = ""
+		r.refuse("scope")
 	}
-	var adjustments []json.RawMessage
-	_ = json.Unmarshal(fields["cooldownAdjustments"], &adjustments)
-	for _, raw := range adjustments[:min(len(adjustments), maxAdjustments)] {
-		var entry map[string]json.RawMessage
-		if json.Unmarshal(raw, &entry) != nil {
-			continue
-		}
-		out.CooldownAdjustments = append(out.CooldownAdjustments, v1alpha1.CooldownAdjustment{
-			ErrorSignature: v1alpha1.ErrorSignature(textOf(entry["errorSignature"])),
-			UserID:         v1alpha1.UserID(textOf(entry["userId"])),
-			Duration:       textOf(entry["duration"]),
-		})
+	if r.text("expectedRecoveryAt") != "" && out.ExpectedRecoveryAt.IsZero() {
+		r.refuse("expectedRecoveryAt")
+	}
+	out.CooldownAdjustments = r.adjustments()
+	if len(r.refused) > 0 {
+		out.Unreadable = []string{"could not be read: " + strings.Join(r.refused, ", ")}
 	}
 	return out
+}
+
+// reader reads the fields of an object, and remembers those that are not what they should be.
+type reader struct {
+	fields  map[string]json.RawMessage
+	refused []string
+}
+
+func (r *reader) refuse(name string) {
+	if !slices.Contains(r.refused, name) {
+		r.refused = append(r.refused, name)
+	}
+}
+
+// text returns a JSON string, or "" for anything else. Null and nothing are no mistakes.
+func (r *reader) text(name string) string {
+	raw := r.fields[name]
+	var s *string
+	if raw != nil && json.Unmarshal(raw, &s) != nil {
+		r.refuse(name)
+		return ""
+	}
+	if s == nil {
+		return ""
+	}
+	return text.Cut(*s, maxField)
+}
+
+// word returns a JSON string that names a value of the specification.
+func (r *reader) word(name string) string { return strings.ToUpper(strings.TrimSpace(r.text(name))) }
+
+// adjustments returns the cooldowns that can be read, and one more than may be applied, so that it shows.
+func (r *reader) adjustments() (list []v1alpha1.CooldownAdjustment) {
+	const name = "cooldownAdjustments"
+	var entries []json.RawMessage
+	if raw := r.fields[name]; raw != nil && json.Unmarshal(raw, &entries) != nil {
+		r.refuse(name)
+	}
+	for _, raw := range entries[:min(len(entries), maxAdjustments+1)] {
+		entry := reader{}
+		if json.Unmarshal(raw, &entry.fields) != nil {
+			r.refuse(name)
+			continue
+		}
+		adjustment := v1alpha1.CooldownAdjustment{
+			ErrorSignature: v1alpha1.ErrorSignature(entry.text("errorSignature")),
+			UserID:         v1alpha1.UserID(entry.text("userId")),
+			Duration:       entry.text("duration"),
+		}
+		if len(entry.refused) > 0 { // A user that cannot be read must not become everybody.
+			r.refuse(name)
+			continue
+		}
+		list = append(list, adjustment)
+	}
+	return list
 }
 
 func known(class v1alpha1.Classification) bool {
@@ -175,18 +231,6 @@ func known(class v1alpha1.Classification) bool {
 	}
 	return false
 }
-
-// textOf returns a JSON string, or "" for anything else.
-func textOf(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		return ""
-	}
-	return text.Cut(s, maxField)
-}
-
-// word returns a JSON string that names a value of the specification.
-func word(raw json.RawMessage) string { return strings.ToUpper(strings.TrimSpace(textOf(raw))) }
 
 // timeLayouts are the forms in which models write times. The specification's own example has no seconds.
 var timeLayouts = []string{

@@ -2,24 +2,11 @@ package diagnose
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
-	"github.com/agrajag-dev/agrajag/internal/classify"
 	"github.com/agrajag-dev/agrajag/internal/health"
-	"github.com/agrajag-dev/agrajag/internal/redact"
-	"github.com/agrajag-dev/agrajag/internal/text"
-)
-
-// Bounds of a verdict's text, in bytes (specification §5.3).
-const (
-	maxNote = 500
-	maxHint = 200
-	// maxReasons leaves room in the note for what the model said.
-	maxReasons = 320
 )
 
 // verdict is an output on its way through the guard rails of design §5. After rail it may be applied.
@@ -27,17 +14,18 @@ type verdict struct {
 	in       Input
 	evidence evidence
 	now      time.Time
+	// asked is what the model answered. Nothing of it is applied but through a rail.
+	asked Output
 
 	class       v1alpha1.Classification
 	scope       v1alpha1.Scope
 	key         health.Key // the row of scope
-	hasRow      bool       // false: the caller has no row of scope, so nothing is written
+	hasRow      bool       // false: nothing is written to the row of scope
 	noState     bool       // the row gets cooldowns, but no state
 	recovery    time.Time  // zero: unknown
 	hint        string
-	said        string   // the model's note
-	reasons     []string // what the rails changed, and why
 	adjustments []adjustment
+	reasons     []string // what the rails changed, and why
 }
 
 // adjustment is a cooldown that may be applied.
@@ -47,145 +35,48 @@ type adjustment struct {
 	wait time.Duration
 }
 
-// evidence sums up the probes of a run.
-type evidence struct {
-	failed                               bool
-	userWorks, userFails, userRefused    bool // refused: the failure is one of authentication
-	systemWorks, systemFails, challenged bool
-}
+// rails hold one part of a verdict each to what the job allows and the evidence supports. Later ones build on what
+// earlier ones decided.
+var rails = []func(*verdict){holdClass, holdScope, holdWorking, holdRow, holdRecovery, holdHint, holdAdjustments}
 
-func sumUp(list []Evidence) evidence {
-	var sum evidence
-	for _, e := range list {
-		sum.failed = sum.failed || e.Failed
-		sum.challenged = sum.challenged || e.Challenged
-		if e.As == v1alpha1.ProbeAsUser {
-			sum.userWorks, sum.userFails = sum.userWorks || e.Success, sum.userFails || e.Failed
-			sum.userRefused = sum.userRefused || e.Failed && isAuth(e.Signature)
-			continue
-		}
-		sum.systemWorks, sum.systemFails = sum.systemWorks || e.Success, sum.systemFails || e.Failed
-	}
-	return sum
-}
-
-// isAuth reports whether an error is about who is calling.
-func isAuth(signature v1alpha1.ErrorSignature) bool {
-	return strings.HasPrefix(string(signature), "http-401") || signature == "http-403"
-}
-
-// onlyUser reports whether the probes show trouble for the user and none for others.
-func (e evidence) onlyUser() bool {
-	return e.userFails && !e.userWorks && !e.systemFails && (e.systemWorks || e.userRefused)
-}
-
-// rail holds an output to what the job allows and the evidence supports. It is the one place where a model's words
-// become something that may be applied.
+// rail is the one place where a model's words become something that may be applied. It depends on nothing but its
+// arguments: the job, the history and the recipe in in, the probes and the parsed output in out.
 func rail(in Input, out Outcome, now time.Time) *verdict {
-	v := &verdict{in: in, evidence: sumUp(out.Evidence), now: now}
-	output := out.Output
+	v := &verdict{in: in, evidence: sumUp(in, out.Evidence), now: now, asked: out.Output}
 	if out.Fallback != "" {
-		output = Output{Classification: v1alpha1.Unclear}
+		v.asked = Output{Classification: v1alpha1.Unclear}
 		v.because("no usable verdict: " + out.Fallback)
 	}
-	v.class, v.said = output.Classification, tame(output.HumanNote, maxNote)
-	if !known(v.class) {
-		v.class = v1alpha1.Unclear
+	v.class = v.asked.Classification
+	for _, hold := range rails {
+		hold(v)
 	}
-	recovery := output.ExpectedRecoveryAt
-	if lowered, reason := v.supported(); reason != "" {
-		v.because(fmt.Sprintf("lowered from %s: %s", v.class, reason))
-		v.class, recovery = lowered, time.Time{}
-	}
-	v.setScope(v.allowedScope(output.Scope))
-	v.setRecovery(recovery)
-	switch {
-	case !v.hasRow:
-		v.because(fmt.Sprintf("the report names nobody for the scope %s, so that nothing is written", v.scope))
-	case v.class == v1alpha1.Unclear && v.state() == "":
-		v.because("nobody reported an error and no probe met one, so that the state stays")
-	}
-	if v.class == v1alpha1.UserSpecificTechnical {
-		v.hint = tame(output.UserActionHint, maxHint)
-	}
-	if v.class != v1alpha1.Working {
-		v.adjust(output.CooldownAdjustments)
-	}
+	v.because(v.asked.Unreadable...)
 	return v
 }
 
-func (v *verdict) because(reason string) { v.reasons = append(v.reasons, reason) }
+func (v *verdict) because(reasons ...string) {
+	for _, reason := range reasons {
+		if !slices.Contains(v.reasons, reason) {
+			v.reasons = append(v.reasons, reason)
+		}
+	}
+}
 
 func (v *verdict) setScope(scope v1alpha1.Scope) {
 	v.scope = scope
 	v.key, v.hasRow = v.in.row(scope)
 }
 
-// supported returns why the evidence does not support the class, and what it is lowered to; "" if it does.
-func (v *verdict) supported() (v1alpha1.Classification, string) {
-	e := v.evidence
-	lowered := v1alpha1.Unclear
-	if e.failed {
-		lowered = v1alpha1.Intermittent
-	}
-	switch v.class {
-	case v1alpha1.Working:
-		if e.userFails && !e.userWorks {
-			return lowered, "the probe as the user failed"
-		}
-		if !e.userWorks && !e.systemWorks {
-			return lowered, "no probe succeeded"
-		}
-		return v.class, ""
-	case v1alpha1.TechnicallyBroken:
-		if e.failed && !e.userWorks || v.seenBefore() {
-			return v.class, ""
-		}
-	case v1alpha1.UserSpecificTechnical:
-		if e.userFails && (e.systemWorks || e.challenged && e.userRefused) || !e.userWorks && v.seenBefore() {
-			return v.class, ""
-		}
-	default:
-		return v.class, ""
-	}
-	if !v.in.Job.Spec.Trigger.IsRecheck() {
-		lowered = v1alpha1.Intermittent // the reported call failed
-	}
-	switch {
-	case e.userWorks:
-		return lowered, "the probe as the user succeeded"
-	case v.class == v1alpha1.UserSpecificTechnical:
-		return lowered, "no probe failed as the user beside one that succeeded, and no history matches"
-	default:
-		return lowered, "no probe failed, and no history matches"
-	}
-}
-
-// seenBefore reports whether the history that the model saw holds the same trouble, or an outage.
-func (v *verdict) seenBefore() bool {
-	for _, row := range v.in.Rows {
-		if row == nil {
-			continue
-		}
-		for _, entry := range lately(row) {
-			same := entry.ErrorSignature == v.in.Signature && v.in.Signature != v1alpha1.SignatureRecheck
-			broken := entry.Status == v1alpha1.StateDown || entry.Classification == v1alpha1.TechnicallyBroken
-			if entry.Status != v1alpha1.StateOK && (same || broken) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// allowedScope returns the scope of the verdict: what was asked for where that is not too wide, and the user's where the
+// holdScope sets the scope of the verdict: what was asked for where that is not too wide, and the user's where the
 // verdict or the evidence is about the user.
-func (v *verdict) allowedScope(asked v1alpha1.Scope) v1alpha1.Scope {
+func holdScope(v *verdict) {
 	widest := v.in.widest()
 	if v.class.BlamesUser() {
-		return v.userScope(widest)
+		v.setScope(v.userScope(widest))
+		return
 	}
-	scope := asked
+	scope := v.asked.Scope
 	_, exists := v.in.row(scope)
 	switch {
 	case scope.Width() < 0:
@@ -202,19 +93,17 @@ func (v *verdict) allowedScope(asked v1alpha1.Scope) v1alpha1.Scope {
 		v.because("the probes show trouble for this user alone")
 		scope = user
 	}
-	return scope
+	v.setScope(scope)
 }
 
 // userScope returns the scope of a verdict about the user: the user's row, which lies within every wider scope.
 func (v *verdict) userScope(widest v1alpha1.Scope) v1alpha1.Scope {
-	if v.in.user() == "" {
-		if v.class == v1alpha1.UserSpecificTechnical {
-			v.because("the report names no user, so that no state is written")
-		}
-		v.noState = true
-		return widest
+	if v.in.user() != "" {
+		return narrower(v1alpha1.ScopeUser, widest)
 	}
-	return narrower(v1alpha1.ScopeUser, widest)
+	v.noState = true
+	v.because(fmt.Sprintf("the report names no user: no state is written, only a cooldown for scope %s", widest))
+	return widest
 }
 
 func narrower(a, b v1alpha1.Scope) v1alpha1.Scope {
@@ -224,17 +113,112 @@ func narrower(a, b v1alpha1.Scope) v1alpha1.Scope {
 	return b
 }
 
-// setRecovery takes an estimate as far as it is one, and fills in the short ones of companion §1.
-func (v *verdict) setRecovery(at time.Time) {
-	if v.state() == v1alpha1.StateOK || v.state() == "" {
+// holdWorking sets the row that a working tool clears: the narrowest one in trouble of the caller's SESSION, USER and
+// PROJECT rows, else the job's (companion §2: success flips only the narrowest row). A row that blames the user's
+// own credential is not cleared by a probe as somebody else, and no row by a probe that did not make the tool's call.
+func holdWorking(v *verdict) {
+	if v.class != v1alpha1.Working {
 		return
 	}
-	if at.After(v.now) {
-		v.recovery = at
-		if latest := v.now.Add(health.MaxWait); at.After(latest) {
-			v.recovery = latest
+	scope := v.in.widest()
+	for _, row := range v.in.Rows {
+		if row == nil || row.Status.State == "" || row.Status.State == v1alpha1.StateOK {
+			continue
+		}
+		width := row.Spec.Scope.Width()
+		if width > v.in.widest().Width() || width > v1alpha1.ScopeProject.Width() || v.mayNotClear(row) {
+			continue
+		}
+		scope = row.Spec.Scope
+		break
+	}
+	v.setScope(scope)
+	switch row := v.rowOf(scope); {
+	case v.evidence.onlyReads:
+		v.hasRow = false
+		v.because("the tool writes and the probes only read: every row stays as it is")
+	case row != nil && v.mayNotClear(row):
+		v.hasRow = false
+		v.because("the tool works, but was not tried as this user: the user's own row stays")
+	}
+}
+
+func (v *verdict) mayNotClear(row *v1alpha1.ToolHealth) bool {
+	last := row.Status.LastDiagnosis
+	return !v.evidence.userWorks && row.Status.State != v1alpha1.StateOK && last != nil && last.Classification.BlamesUser()
+}
+
+// rowOf returns the caller's row of a scope as it was read; nil if there is none.
+func (v *verdict) rowOf(scope v1alpha1.Scope) *v1alpha1.ToolHealth {
+	i := slices.IndexFunc(v.in.Rows, func(row *v1alpha1.ToolHealth) bool { return row != nil && row.Spec.Scope == scope })
+	if i < 0 {
+		return nil
+	}
+	return v.in.Rows[i]
+}
+
+// holdRow says why a verdict leaves the row of its scope as it is, or the state in it.
+func holdRow(v *verdict) {
+	_, exists := v.in.row(v.scope)
+	switch {
+	case !exists:
+		v.because(fmt.Sprintf("the report names nobody for the scope %s: nothing is written", v.scope))
+	case v.class == v1alpha1.Unclear && v.state() == "":
+		v.because("nobody reported an error and no probe met one: the state stays")
+	case v.keepsDown() && v.isDown():
+		v.because("nothing shows that the tool recovers: it stays DOWN")
+	}
+}
+
+// keepsDown reports whether a verdict that would only degrade the tool has nothing to set against an earlier DOWN: for
+// that a probe must have made the tool's call, or met trouble that comes and goes.
+func (v *verdict) keepsDown() bool {
+	if v.state() != v1alpha1.StateDegraded || v.evidence.contradicts() {
+		return false
+	}
+	return v.class != v1alpha1.Intermittent || !v.evidence.failed && !v.evidence.challenged
+}
+
+// isDown reports whether the row of the verdict is DOWN, as far as was known when the diagnosis began.
+func (v *verdict) isDown() bool {
+	row := v.rowOf(v.scope)
+	return row != nil && holdsDown(row.Status, v.now)
+}
+
+// holdsDown reports whether a row says DOWN, and not only until an instant that has passed.
+func holdsDown(status v1alpha1.ToolHealthStatus, now time.Time) bool {
+	return status.State == v1alpha1.StateDown && (status.ExpectedRecoveryAt == nil || status.ExpectedRecoveryAt.After(now))
+}
+
+// noTime is an unknown time.
+var noTime time.Time
+
+// holdRecovery takes an estimate as far as it is one, and fills in the short ones of companion §1.
+func holdRecovery(v *verdict) {
+	asked := v.asked.ExpectedRecoveryAt
+	switch state := v.state(); {
+	case state == v1alpha1.StateOK || state == "":
+		if !asked.IsZero() {
+			v.because(fmt.Sprintf("%s has no expectedRecoveryAt", v.class))
 		}
 		return
+	case v.keepsDown() && v.isDown():
+		if at := v.rowOf(v.scope).Status.ExpectedRecoveryAt; at != nil {
+			v.recovery = at.Time
+		}
+		return
+	}
+	latest := v.now.Add(health.MaxWait)
+	switch {
+	case asked.After(latest):
+		v.because("expectedRecoveryAt cut to 24 hours from now")
+		v.recovery = latest
+		return
+	case !asked.Before(v.now.Add(time.Second)): // Times in status are whole seconds.
+		v.recovery = asked
+		return
+	case !asked.IsZero():
+		v.because("expectedRecoveryAt dropped: it is not in the future")
 	}
 	switch v.class {
 	case v1alpha1.Intermittent:
@@ -244,51 +228,16 @@ func (v *verdict) setRecovery(at time.Time) {
 	}
 }
 
-// signature is what the API accepts as ErrorSignature.
-var signature = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,118}[A-Za-z0-9])?$`)
-
-// adjust takes the cooldowns that may be applied. One for the user goes to the user's row, any other to the verdict's.
-func (v *verdict) adjust(list []v1alpha1.CooldownAdjustment) {
-	for _, a := range list[:min(len(list), maxAdjustments)] {
-		wait, err := classify.ParseDuration(a.Duration)
-		if err != nil || wait < time.Second || !signature.MatchString(string(a.ErrorSignature)) || a.ErrorSignature == v1alpha1.SignatureRecheck {
-			continue
-		}
-		key, ok := v.key, v.hasRow
-		if a.UserID != "" {
-			if string(a.UserID) != v.in.user() {
-				continue
-			}
-			key, ok = v.in.row(narrower(v1alpha1.ScopeUser, v.in.widest()))
-		}
-		if wait > health.MaxWait {
-			wait, a.Duration = health.MaxWait, "PT24H"
-		}
-		if len(a.Duration) > 32 {
-			a.Duration = fmt.Sprintf("PT%dS", int64(wait/time.Second))
-		}
-		if ok {
-			v.adjustments = append(v.adjustments, adjustment{CooldownAdjustment: a, key: key, wait: wait})
-		}
+// holdHint takes the hint where somebody is to be told it: the user whose row the verdict is written to.
+func holdHint(v *verdict) {
+	hint := tameHint(v.asked.UserActionHint, v.in)
+	switch {
+	case hint == "":
+	case v.class != v1alpha1.UserSpecificTechnical:
+		v.because("userActionHint dropped: only for USER_SPECIFIC_TECHNICAL")
+	case !v.hasRow || v.noState:
+		v.because("userActionHint dropped: nobody is there to read it")
+	default:
+		v.hint = hint
 	}
-}
-
-// note returns what the model said and what was changed about it. The reasons are never cut off by the model's words.
-func (v *verdict) note() string {
-	if len(v.reasons) == 0 {
-		return v.said
-	}
-	reasons := tame("["+strings.Join(slices.Compact(v.reasons), "; ")+"]", maxReasons)
-	return strings.TrimSpace(text.Plain(v.said, maxNote-len(reasons)-1) + " " + reasons)
-}
-
-// link finds addresses, with or without a scheme, so that no text leads a reader somewhere.
-var link = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*:/+\S*` +
-	`|\b(?:mailto|javascript|data|tel):\S+` +
-	`|\bwww\.\S+` +
-	`|\b[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,}(?::[0-9]+)?/\S*`)
-
-// tame returns text of a model as one plain line without secrets and links, of at most limit bytes.
-func tame(s string, limit int) string {
-	return text.Plain(link.ReplaceAllString(redact.Text(text.Plain(s, maxField)), "[link removed]"), limit)
 }

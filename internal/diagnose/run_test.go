@@ -143,7 +143,7 @@ func TestAModelProbesAsBothInOneTurnAndDecides(t *testing.T) {
 	}
 	var health llm.HealthFinding
 	var user llm.ProbeFinding
-	if errors.Join(json.Unmarshal([]byte(got[0][5:]), &health), json.Unmarshal([]byte(got[1][5:]), &user)) != nil {
+	if errors.Join(json.Unmarshal([]byte(llm.Unframe(got[0][5:])), &health), json.Unmarshal([]byte(llm.Unframe(got[1][5:])), &user)) != nil {
 		t.Fatalf("the answers are no JSON: %q", got)
 	}
 	if !health.ToolKnown || !health.Probeable || health.OriginatingUserID != "alice" || health.Scope != v1alpha1.ScopeProject || health.ErrorSignature != "http-5xx" {
@@ -404,6 +404,17 @@ func TestTheBuiltinDiagnosisEndToEnd(t *testing.T) {
 			arrange:  func(w *world) { w.input.Tool = nil },
 			wantRows: []string{"PROJECT/essays: DEGRADED UNCLEAR recovery=15m0s"},
 			wantNote: "Nothing could be probed (no Tool in the project describes it)",
+		},
+		{
+			name:   "a tool that writes can be read, which does not lift its outage",
+			change: []func(*Input){withRow(v1alpha1.ScopeProject, v1alpha1.StateDown, v1alpha1.TechnicallyBroken, "http-5xx")},
+			arrange: func(w *world) {
+				w.input.Tool.Spec.Safety = v1alpha1.SafetyWrite
+				w.input.Tool.Spec.Endpoint.HTTP.Method = http.MethodPost
+				w.input.Tool.Spec.Probe = &v1alpha1.ToolProbe{ReadOnlyCall: &v1alpha1.ReadOnlyCall{HTTP: &v1alpha1.HTTPReadOnlyCall{Path: "/v1/search?q=health"}}}
+			},
+			wantRows: []string{"PROJECT/essays: DOWN UNCLEAR cool=http-5xx/1h0m0s cool=http-403/23h0m0s"},
+			wantNote: "The tool can be read, but the call that failed writes (as alice: works, as system: works)",
 		},
 		{
 			name: "a tool without a system credential asks for one, and refuses the user's",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,7 +52,7 @@ func (r *run) carryOut(ctx context.Context, call llm.ToolCall) string {
 			return refusal("it was read already and has not changed: see above")
 		}
 		r.read = true
-		return encode(healthFinding(r.in, r.engine.Clock.Now()))
+		return framed("health", healthFinding(r.in, r.engine.Clock.Now()))
 	case llm.ToolProbeAsUser:
 		return r.probe(ctx, v1alpha1.ProbeAsUser)
 	case llm.ToolProbeAsSystem:
@@ -68,6 +69,9 @@ func refusal(reason string) string {
 		Error string `json:"error"`
 	}{reason})
 }
+
+// framed returns a finding as the answer for the model: strangers wrote parts of it.
+func framed(source string, finding any) string { return llm.Frame(source, encode(finding)) }
 
 func encode(v any) string {
 	// Nothing that is encoded here can fail to be: no channels, no cycles.
@@ -103,7 +107,7 @@ func (r *run) probe(ctx context.Context, as v1alpha1.ProbeIdentity) string {
 			Signature: finding.ErrorSignature,
 		})
 	}
-	return encode(finding)
+	return framed("probe as "+string(as), finding)
 }
 
 // send probes the tool, or says why that is not possible.
@@ -145,6 +149,7 @@ func (r *run) findingOf(result probe.Result) llm.ProbeFinding {
 		verdict := r.in.Rules.Classify(call, *e, result.At)
 		finding.ErrorSignature, finding.Classification = verdict.Signature, verdict.Class
 		finding.Response = clean(text.Cut(e.Message, maxMessage) + " " + text.Cut(e.Body, maxBody))
+		finding.Cut = strings.HasSuffix(finding.Response, "…")
 	}
 	return finding
 }
@@ -152,12 +157,18 @@ func (r *run) findingOf(result probe.Result) llm.ProbeFinding {
 // clean returns what a stranger wrote as a short line without secrets.
 func clean(s string) string { return text.Plain(redact.Text(s), maxResponse) }
 
+func cleanAll(values ...*string) {
+	for _, value := range values {
+		*value = clean(*value)
+	}
+}
+
 // healthFinding returns what is known about the tool.
 func healthFinding(in Input, now time.Time) llm.HealthFinding {
 	finding := llm.HealthFinding{
-		Now: now.UTC().Truncate(time.Second), ToolName: string(in.Job.Spec.ToolName), Scope: in.scope(), Trigger: in.Job.Spec.Trigger,
+		Now: now.UTC().Truncate(time.Second), ToolName: text.Plain(string(in.Job.Spec.ToolName), 256), Scope: in.scope(), Trigger: in.Job.Spec.Trigger,
 		ErrorSignature: in.Signature, OriginatingUserID: text.Plain(in.user(), 256), Locale: text.Plain(in.Job.Spec.Locale, 35),
-		ToolKnown: in.Tool != nil, Rows: []llm.RowFinding{},
+		ToolKnown: in.Tool != nil, ProbesOnlyRead: in.probesOnlyRead(), Rows: []llm.RowFinding{},
 	}
 	if in.Tool == nil {
 		finding.NotProbeable = "no Tool in the project describes it"
@@ -175,11 +186,10 @@ func healthFinding(in Input, now time.Time) llm.HealthFinding {
 			LastDiagnosis: status.LastDiagnosis, History: slices.Clone(lately(row)), Cooldowns: running(row, now),
 		}
 		if found.LastDiagnosis != nil {
-			found.LastDiagnosis.Note = clean(found.LastDiagnosis.Note)
-			found.LastDiagnosis.UserActionHint = clean(found.LastDiagnosis.UserActionHint)
+			cleanAll(&found.LastDiagnosis.Note, &found.LastDiagnosis.UserActionHint, &found.LastDiagnosis.By, &found.LastDiagnosis.Job)
 		}
 		for i := range found.History {
-			found.History[i].Note = clean(found.History[i].Note)
+			cleanAll(&found.History[i].Note, &found.History[i].By)
 		}
 		finding.Rows = append(finding.Rows, found)
 	}

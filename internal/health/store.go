@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,7 +135,7 @@ func (s *Store) applyOnce(ctx context.Context, key Key, row *v1alpha1.ToolHealth
 	if KeyOf(next) != key {
 		return fmt.Errorf("%w (%s/%s)", ErrIdentity, next.Namespace, next.Name)
 	}
-	before := next.Status.State
+	before := next.Status
 	if !change(&next.Status, now) {
 		return nil
 	}
@@ -191,15 +192,23 @@ func (s *Store) lock(ctx context.Context, key Key) (unlock func(), err error) {
 	}
 }
 
-// announce writes an Event if the state changed: who found what, and until when. Refreshes are no news.
-func (s *Store) announce(row *v1alpha1.ToolHealth, before v1alpha1.State) {
+// announce writes an Event if the state changed: who found what, and until when. Refreshes are no news. What the user is
+// asked to do is news of its own, once.
+func (s *Store) announce(row *v1alpha1.ToolHealth, before v1alpha1.ToolHealthStatus) {
 	d, state := row.Status.LastDiagnosis, row.Status.State
-	if d == nil || state == before {
+	if d == nil {
 		return
 	}
-	if before == "" {
-		before = "unknown"
+	if state != before.State {
+		s.announceState(row, cmp.Or(before.State, "unknown"))
 	}
+	if d.UserActionHint != "" && (before.LastDiagnosis == nil || before.LastDiagnosis.UserActionHint != d.UserActionHint) {
+		s.recorder.Eventf(row, nil, corev1.EventTypeWarning, v1alpha1.EventUserActionNeeded, "Notify", "%s", d.UserActionHint)
+	}
+}
+
+func (s *Store) announceState(row *v1alpha1.ToolHealth, before v1alpha1.State) {
+	d, state := row.Status.LastDiagnosis, row.Status.State
 	kind, until := corev1.EventTypeWarning, ""
 	if state == v1alpha1.StateOK {
 		kind = corev1.EventTypeNormal
@@ -207,12 +216,8 @@ func (s *Store) announce(row *v1alpha1.ToolHealth, before v1alpha1.State) {
 	if at := row.Status.ExpectedRecoveryAt; at != nil {
 		until = ", expected to recover at " + stamp(at)
 	}
-	hint := ""
-	if d.UserActionHint != "" {
-		hint = ". To do: " + d.UserActionHint
-	}
-	s.recorder.Eventf(row, nil, kind, "StateChanged", "Diagnose", "%s",
-		text.Cut(fmt.Sprintf("%s to %s by %s: %s: %s%s%s", before, state, d.By, d.Classification, d.Note, until, hint), 1000))
+	s.recorder.Eventf(row, nil, kind, v1alpha1.EventStateChanged, "Diagnose", "%s",
+		text.Cut(fmt.Sprintf("%s to %s by %s: %s: %s%s", before, state, d.By, d.Classification, d.Note, until), 1000))
 }
 
 // Refresh derives a row's conditions anew and writes them if they changed. It returns when they are next due to

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -148,6 +149,38 @@ func TestARowIsCreatedAndThenChanged(t *testing.T) {
 	}
 	if event := <-w.recorder.Events; !strings.Contains(event, "unknown to DOWN by test: TECHNICALLY_BROKEN: refused") {
 		t.Errorf("the Event is %q", event)
+	}
+}
+
+func TestWhatAUserIsToDoIsToldOnce(t *testing.T) {
+	w := newWorld(t, health.StoreOptions{}, interceptor.Funcs{})
+	key := health.Key{Namespace: w.namespace, Scope: v1alpha1.ScopeUser, ScopeID: "alice", Tool: "mcp_search"}
+	said := func(report, hint string) (events []string) {
+		t.Helper()
+		finding := health.Finding{State: v1alpha1.StateDown, Classification: v1alpha1.UserSpecificTechnical, By: "test", Report: report, Note: "401", UserActionHint: hint}
+		if err := w.store.Apply(t.Context(), key, health.Mark(finding)); err != nil {
+			t.Fatal(err)
+		}
+		for len(w.recorder.Events) > 0 {
+			events = append(events, <-w.recorder.Events)
+		}
+		return events
+	}
+	const renew = "Warning UserActionNeeded Renew the token"
+	for _, step := range []struct {
+		name, report, hint string
+		want               []string
+	}{
+		{"the state changes and there is something to do", "1", "Renew the token", []string{"Warning StateChanged unknown to DOWN by test: USER_SPECIFIC_TECHNICAL: 401", renew}},
+		{"the same again is no news", "2", "Renew the token", nil},
+		{"something else to do is news, though the state stays", "3", "Ask for access", []string{"Warning UserActionNeeded Ask for access"}},
+		{"nothing to do", "4", "", nil},
+		{"what is to be done again is news again", "5", "Renew the token", []string{renew}},
+		{"a retry tells nothing", "5", "Renew the token", nil},
+	} {
+		if diff := cmp.Diff(step.want, said(step.report, step.hint)); diff != "" {
+			t.Errorf("%s: Events (-want +got):\n%s", step.name, diff)
+		}
 	}
 }
 

@@ -52,22 +52,23 @@ func readFindings(messages []Message) findings {
 		if m.Role != RoleTool {
 			continue
 		}
+		content := []byte(Unframe(m.Content))
 		switch called[m.ToolCallID] {
 		case ToolHealthRead:
 			f.healthRead = true
-			_ = json.Unmarshal([]byte(m.Content), &f.health)
+			_ = json.Unmarshal(content, &f.health)
 		case ToolProbeAsUser:
-			f.user = readProbe(m.Content)
+			f.user = readProbe(content)
 		case ToolProbeAsSystem:
-			f.system = readProbe(m.Content)
+			f.system = readProbe(content)
 		}
 	}
 	return f
 }
 
-func readProbe(content string) *ProbeFinding {
+func readProbe(content []byte) *ProbeFinding {
 	p := &ProbeFinding{}
-	if err := json.Unmarshal([]byte(content), p); err != nil {
+	if err := json.Unmarshal(content, p); err != nil {
 		return &ProbeFinding{Reason: "its answer could not be read"}
 	}
 	if p.Error != "" {

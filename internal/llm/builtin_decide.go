@@ -72,23 +72,35 @@ func (f findings) onlyUserFails(system outcome) verdict {
 	}
 }
 
-// hint tells the user what to do, in German where the user prefers that, else in English (specification §10).
+// hints say what the user can do, by language and by whether the credential was refused (specification §10: German where
+// the user prefers that, else English).
+var hints = map[string]map[bool]string{
+	"en": {
+		true:  "Renew your sign-in or token for %s; others can use it.",
+		false: "%s fails with your account only: check your account there; others can use it.",
+	},
+	"de": {
+		true:  "Bitte Anmeldung oder Token für %s erneuern; für andere funktioniert es.",
+		false: "%s scheitert nur mit deinem Konto: bitte das Konto dort prüfen; für andere funktioniert es.",
+	},
+}
+
+// hint tells the user what to do.
 func (f findings) hint(auth bool) string {
-	german := f.health.Locale == "de" || strings.HasPrefix(f.health.Locale, "de-")
-	format := "%s fails with your account only: check your account there; others can use it."
-	switch {
-	case german && auth:
-		format = "Bitte Anmeldung oder Token für %s erneuern; für andere funktioniert es."
-	case german:
-		format = "%s scheitert nur mit deinem Konto: bitte das Konto dort prüfen; für andere funktioniert es."
-	case auth:
-		format = "Renew your sign-in or token for %s; others can use it."
+	language, _, _ := strings.Cut(strings.ToLower(f.health.Locale), "-")
+	known, ok := hints[language]
+	if !ok {
+		known = hints["en"]
 	}
-	return fmt.Sprintf(format, f.health.ToolName)
+	return fmt.Sprintf(known[auth], f.health.ToolName)
 }
 
 // everyoneFails decides where the system's probe failed and the user's did not succeed.
 func (f findings) everyoneFails() verdict {
+	// One bad credential of ours says nothing about the credentials of others.
+	if refused := isAuth(f.system.ErrorSignature); refused && outcomeOf(f.user) != fails && !isAuth(f.health.ErrorSignature) {
+		return f.verdict(v1alpha1.Unclear, f.health.Scope, 0, "The system's own credential was refused, which proves no outage")
+	}
 	return f.failing(f.system.Classification, f.health.Scope)
 }
 
@@ -114,6 +126,8 @@ func (f findings) someoneSucceeds(user outcome) verdict {
 	case f.health.OriginatingUserID != "" && user == notProbed && isAuth(f.health.ErrorSignature):
 		return f.verdict(v1alpha1.Unclear, v1alpha1.ScopeUser, 0,
 			"The tool works, but the report is about the user's credential, which could not be tried")
+	case f.health.ProbesOnlyRead && !f.health.Trigger.IsRecheck():
+		return f.verdict(v1alpha1.Unclear, f.health.Scope, 0, "The tool can be read, but the call that failed writes")
 	case f.sameLately() >= 2:
 		return f.verdict(v1alpha1.Intermittent, f.health.Scope, knownGlitch, "The tool works now, but failed repeatedly within the hour")
 	default:

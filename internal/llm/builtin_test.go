@@ -45,7 +45,7 @@ func talk(t *testing.T, health HealthFinding, answers map[string]any) (turns [][
 			if err != nil {
 				t.Fatal(err)
 			}
-			request.Messages = append(request.Messages, Message{Role: RoleTool, ToolCallID: call.ID, Content: string(content)})
+			request.Messages = append(request.Messages, Message{Role: RoleTool, ToolCallID: call.ID, Content: Frame(call.Name, string(content))})
 		}
 		turns = append(turns, names)
 	}
@@ -80,6 +80,7 @@ func TestBuiltinDecides(t *testing.T) {
 		user, system any // what the probes answer; a nil user is no originating user
 		reported     v1alpha1.ErrorSignature
 		rows         []RowFinding
+		onlyReads    bool
 		want         string // classification, scope, minutes to recovery, hint or not
 		wantNote     string
 	}{
@@ -109,13 +110,17 @@ func TestBuiltinDecides(t *testing.T) {
 		{name: "nothing can be probed and the same failed within the hour", user: impossible, system: impossible, rows: history(entry{time.Minute, v1alpha1.StateDegraded}), want: "INTERMITTENT PROJECT 10"},
 		{name: "nothing can be probed and the same failed long ago", system: impossible, rows: history(entry{2 * time.Hour, v1alpha1.StateDown}), want: "UNCLEAR PROJECT 0"},
 		{name: "nothing can be probed and the report is about the user's token", user: impossible, system: impossible, reported: "http-401-expired", want: "UNCLEAR USER 0"},
+		{name: "the system's own credential is refused and there is no user", system: refused, want: "UNCLEAR PROJECT 0", wantNote: "which proves no outage"},
+		{name: "the system's credential is refused as the reported one was", system: refused, reported: "http-401", want: "TECHNICALLY_BROKEN PROJECT 5"},
+		{name: "both credentials are refused", user: refused, system: refused, want: "TECHNICALLY_BROKEN PROJECT 5"},
+		{name: "a tool that writes can be read", user: works, system: works, onlyReads: true, want: "UNCLEAR PROJECT 0", wantNote: "can be read"},
 		{name: "only a challenge", system: challenge, want: "UNCLEAR PROJECT 0", wantNote: "The tool is reachable"},
 		{name: "the probe limit", system: map[string]string{"error": "probe limit reached"}, want: "UNCLEAR PROJECT 0", wantNote: "as system: not possible: probe limit reached"},
 		{name: "an answer that is no JSON object", system: "what?", want: "UNCLEAR PROJECT 0"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			health := HealthFinding{ErrorSignature: "http-5xx", Rows: tc.rows}
+			health := HealthFinding{ErrorSignature: "http-5xx", Rows: tc.rows, Trigger: v1alpha1.TriggerToolCallError, ProbesOnlyRead: tc.onlyReads}
 			if tc.reported != "" {
 				health.ErrorSignature = tc.reported
 			}
@@ -157,6 +162,7 @@ func TestBuiltinAddressesTheUserInTheUsersLanguage(t *testing.T) {
 		{"en-GB", 500, "search fails with your account only: check your account there; others can use it."},
 		{"de", 401, "Bitte Anmeldung oder Token für search erneuern; für andere funktioniert es."},
 		{"de-AT", 500, "search scheitert nur mit deinem Konto: bitte das Konto dort prüfen; für andere funktioniert es."},
+		{"DE-CH", 401, "Bitte Anmeldung oder Token für search erneuern; für andere funktioniert es."},
 		{"den", 401, "Renew your sign-in or token for search; others can use it."},
 	}
 	for _, tc := range tests {

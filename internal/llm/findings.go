@@ -32,6 +32,8 @@ type ProbeFinding struct {
 	AuthChallenge bool `json:"authChallenge,omitempty"`
 	// Response is the beginning of a failed probe's answer, without secrets.
 	Response string `json:"response,omitempty"`
+	// Cut says that the answer was longer.
+	Cut bool `json:"cut,omitempty"`
 	// Error says why the call itself was refused.
 	Error string `json:"error,omitempty"`
 }
@@ -54,6 +56,8 @@ type HealthFinding struct {
 	// Probeable says whether the tool may be probed; NotProbeable why not.
 	Probeable    bool   `json:"probeable"`
 	NotProbeable string `json:"notProbeable,omitempty"`
+	// ProbesOnlyRead says that the tool writes, so that probes call something that reads: their success proves that alone.
+	ProbesOnlyRead bool `json:"probesOnlyRead,omitempty"`
 	// Rows are the caller's health rows, from narrow to wide.
 	Rows []RowFinding `json:"rows"`
 	// Error says why the call itself was refused.

@@ -26,18 +26,16 @@ func Cut(s string, limit int) string {
 	return strings.ToValidUTF8(s[:keep], "") + mark
 }
 
-// Plain returns s as one line of at most limit bytes without control characters, format characters (such as
-// those that turn the writing direction) and runs of space.
+// Plain returns s as one line of at most limit bytes without escape sequences of terminals, control characters,
+// characters that show nothing (such as those that turn the writing direction) and runs of space.
 func Plain(s string, limit int) string {
-	// What is cut off at the end is not worth cleaning; four bytes a character leave room for what is dropped.
-	s = Cut(s, 4*limit+len(ellipsis))
 	var b strings.Builder
 	space := false
-	for _, r := range s {
+	for _, r := range StripANSI(within(s, limit)) {
 		switch {
 		case unicode.IsSpace(r) || unicode.IsControl(r):
 			space = b.Len() > 0
-		case unicode.Is(unicode.Cf, r) || r == utf8.RuneError:
+		case !shows(r):
 		default:
 			if space {
 				b.WriteByte(' ')
@@ -47,4 +45,32 @@ func Plain(s string, limit int) string {
 		}
 	}
 	return Cut(b.String(), limit)
+}
+
+// Lines is Plain for a text of several lines, such as what a tool answered: lines and their indentation stay.
+func Lines(s string, limit int) string {
+	var b strings.Builder
+	for _, r := range StripANSI(within(s, limit)) {
+		switch {
+		case r == '\n' || r == '\t':
+			b.WriteRune(r)
+		case r == '\u2028' || r == '\u2029' || r == '\v' || r == '\f':
+			b.WriteByte('\n')
+		case unicode.IsControl(r) || !shows(r):
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return Cut(b.String(), limit)
+}
+
+// within cuts off what is not worth cleaning: four bytes a character leave room for what is dropped.
+func within(s string, limit int) string { return Cut(s, 4*limit+len(ellipsis)) }
+
+// shows reports whether a character can be seen. Others could carry a message past a reader to a model.
+func shows(r rune) bool {
+	if r < utf8.RuneSelf {
+		return true
+	}
+	return r != utf8.RuneError && !unicode.In(r, unicode.Cf, unicode.Co, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
 const (
@@ -53,9 +55,7 @@ func Normalise(message string) string {
 // has no escapes.
 func normalise(to []byte, message string) []byte {
 	message = message[:min(len(message), maxInput)]
-	if strings.IndexByte(message, escape) >= 0 {
-		message = stripANSI(message)
-	}
+	message = text.StripANSI(message)
 	n := normaliser{in: message, out: to[len(to):]}
 	for n.at < len(n.in) && !n.full {
 		n.step()

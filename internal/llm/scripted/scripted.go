@@ -53,16 +53,27 @@ type Request struct {
 	Body string
 }
 
-// Server answers requests with the steps of its script, in order; after the last one with status 500. It is an
-// http.Handler, safe for concurrent use.
+// Server answers requests by its script. It is an http.Handler, safe for concurrent use.
 type Server struct {
 	mu       sync.Mutex
-	steps    []Step
+	reply    func(Request) Step
 	requests []Request
 }
 
-// New returns a Server that answers with the steps.
-func New(steps ...Step) *Server { return &Server{steps: steps} }
+// New returns a Server that answers with the steps, in order; after the last one with status 500.
+func New(steps ...Step) *Server {
+	n := 0
+	return Replying(func(Request) Step {
+		n++
+		if n > len(steps) {
+			return Step{Status: http.StatusInternalServerError, Text: "the script has ended"}
+		}
+		return steps[n-1]
+	})
+}
+
+// Replying returns a Server that answers each request with what reply returns, one at a time.
+func Replying(reply func(Request) Step) *Server { return &Server{reply: reply} }
 
 // Requests returns what the server got so far, in order.
 func (s *Server) Requests() []Request {
@@ -115,11 +126,7 @@ func (s *Server) next(request Request) (Step, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = append(s.requests, request)
-	n := len(s.requests)
-	if n > len(s.steps) {
-		return Step{Status: http.StatusInternalServerError, Text: "the script has ended"}, n
-	}
-	return s.steps[n-1], n
+	return s.reply(request), len(s.requests)
 }
 
 func answer(step Step, model string, n int) openai.ChatCompletionResponse {

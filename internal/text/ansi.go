@@ -1,4 +1,4 @@
-package fingerprint
+package text
 
 import "strings"
 
@@ -7,17 +7,20 @@ const (
 	bell   = 0x07
 )
 
-// stripANSI takes out the escape sequences of terminals (ECMA-48): those that begin with ESC [ up to their final
+// StripANSI takes out the escape sequences of terminals (ECMA-48): those that begin with ESC [ up to their final
 // character, strings such as titles and links up to BEL or ESC \, and pairs.
-func stripANSI(text string) string {
-	out := make([]byte, 0, len(text))
-	for i := 0; i < len(text); {
-		if text[i] != escape {
-			out = append(out, text[i])
+func StripANSI(s string) string {
+	if strings.IndexByte(s, escape) < 0 {
+		return s
+	}
+	out := make([]byte, 0, len(s))
+	for i := 0; i < len(s); {
+		if s[i] != escape {
+			out = append(out, s[i])
 			i++
 			continue
 		}
-		i += ansiLength(text[i:])
+		i += ansiLength(s[i:])
 	}
 	return string(out)
 }

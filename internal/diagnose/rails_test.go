@@ -1,0 +1,341 @@
+package diagnose
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/health"
+)
+
+// writes makes the tool one that writes, of which a probe calls something that reads.
+func writes(in *Input) {
+	in.Tool = &v1alpha1.Tool{Spec: v1alpha1.ToolSpec{Safety: v1alpha1.SafetyWrite}}
+}
+
+// reads makes the tool one that a probe calls as agents do.
+func reads(in *Input) {
+	in.Tool = &v1alpha1.Tool{Spec: v1alpha1.ToolSpec{Safety: v1alpha1.SafetySafeProbe}}
+}
+
+func signed(signature v1alpha1.ErrorSignature) func(*Input) {
+	return func(in *Input) { in.Signature = signature }
+}
+
+// down adds a PROJECT row that an outage took down, expected to recover after a while; 0: nobody knows when.
+func down(recovery time.Duration) func(*Input) {
+	return func(in *Input) {
+		row := &v1alpha1.ToolHealth{}
+		row.Namespace, row.Spec.Scope, row.Spec.ScopeID = "essays", v1alpha1.ScopeProject, "essays"
+		finding := health.Finding{State: v1alpha1.StateDown, Classification: v1alpha1.TechnicallyBroken, Signature: "connect-refused", By: "agrajag-checker/x"}
+		health.Mark(finding)(&row.Status, now.Add(-time.Hour))
+		if recovery != 0 {
+			row.Status.ExpectedRecoveryAt = &metav1.Time{Time: now.Add(recovery)}
+		}
+		in.Rows = append(in.Rows, row)
+	}
+}
+
+// remembering adds a PROJECT row that works by now and remembers an entry.
+func remembering(e v1alpha1.HealthHistoryEntry) func(*Input) {
+	return func(in *Input) {
+		row := &v1alpha1.ToolHealth{Spec: v1alpha1.ToolHealthSpec{Scope: v1alpha1.ScopeProject, ScopeID: "essays"}}
+		row.Namespace, row.Status.State, row.Status.History = "essays", v1alpha1.StateOK, []v1alpha1.HealthHistoryEntry{e}
+		in.Rows = append(in.Rows, row)
+	}
+}
+
+// adjusting returns an output that sets cooldowns.
+func adjusting(class v1alpha1.Classification, list ...v1alpha1.CooldownAdjustment) Output {
+	return Output{Classification: class, CooldownAdjustments: list}
+}
+
+// TestEveryChangeLeavesItsReason goes through the clauses of design §5 one by one.
+func TestEveryChangeLeavesItsReason(t *testing.T) {
+	systemRefused := Evidence{As: v1alpha1.ProbeAsSystem, Failed: true, Signature: "http-401"}
+	hour := now.Add(time.Hour)
+	guess := v1alpha1.HealthHistoryEntry{Status: v1alpha1.StateDegraded, Classification: v1alpha1.Intermittent, ErrorSignature: "http-5xx", By: health.ByEngine("diag-0")}
+	undecided := guess
+	undecided.Classification = v1alpha1.Unclear
+	proven := guess
+	proven.Status, proven.Classification = v1alpha1.StateDown, v1alpha1.TechnicallyBroken
+	tests := []struct {
+		name     string
+		input    Input
+		evidence []Evidence
+		output   Output
+		want     string // class, scope
+		wantRows []string
+		reasons  []string
+	}{
+		// Evidence for TECHNICALLY_BROKEN.
+		{
+			name: "an outage that a probe shows needs no reason", input: inputOf(), evidence: []Evidence{systemFailed},
+			output: Output{Classification: v1alpha1.TechnicallyBroken, ExpectedRecoveryAt: hour}, want: "TECHNICALLY_BROKEN PROJECT",
+			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN recovery=1h0m0s cool=http-5xx/1h0m0s"},
+		},
+		{
+			name: "the system's refused credential alone is no outage", input: inputOf(anonymous), evidence: []Evidence{systemRefused},
+			output: Output{Classification: v1alpha1.TechnicallyBroken}, want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"},
+			reasons:  []string{"lowered from TECHNICALLY_BROKEN: only the system's credential was refused"},
+		},
+		{
+			name: "it is one where the report is about a refused credential, too", input: inputOf(anonymous, signed("http-401")), evidence: []Evidence{systemRefused},
+			output: Output{Classification: v1alpha1.TechnicallyBroken}, want: "TECHNICALLY_BROKEN PROJECT",
+			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN cool=http-401/5m0s"},
+		},
+		{
+			name: "history stands against no probe that succeeds now", input: inputOf(reads, remembering(proven)), evidence: []Evidence{systemWorked},
+			output: Output{Classification: v1alpha1.TechnicallyBroken}, want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"},
+			reasons:  []string{"lowered from TECHNICALLY_BROKEN: the probe as the system succeeded"},
+		},
+		{
+			name: "of a tool that writes it does, since the probe only read", input: inputOf(writes, remembering(proven)), evidence: []Evidence{systemWorked},
+			output: Output{Classification: v1alpha1.TechnicallyBroken}, want: "TECHNICALLY_BROKEN PROJECT",
+			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN cool=http-5xx/5m0s"},
+		},
+		{
+			name: "a claim does not become true by being made twice", input: inputOf(remembering(guess)),
+			output: Output{Classification: v1alpha1.TechnicallyBroken}, want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"},
+			reasons:  []string{"lowered from TECHNICALLY_BROKEN: no probe failed, and no history matches"},
+		},
+		{
+			name: "nor by a diagnosis that decided nothing", input: inputOf(remembering(undecided)),
+			output: Output{Classification: v1alpha1.UserSpecificTechnical}, want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"},
+			reasons:  []string{"lowered from USER_SPECIFIC_TECHNICAL: no probe failed as the user beside one that succeeded, and no history matches"},
+		},
+		{
+			name: "a diagnosis that had proof is history", input: inputOf(remembering(proven)),
+			output: Output{Classification: v1alpha1.TechnicallyBroken}, want: "TECHNICALLY_BROKEN PROJECT",
+			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN cool=http-5xx/5m0s"},
+		},
+		// Evidence for verdicts on the user.
+		{
+			name: "a user who succeeds has no trouble, whatever failed before", input: inputOf(reads), evidence: []Evidence{userFailed, userWorked, systemWorked},
+			output: Output{Classification: v1alpha1.UserSpecificTechnical}, want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"},
+			reasons:  []string{"lowered from USER_SPECIFIC_TECHNICAL: the probe as the user succeeded"},
+		},
+		{
+			name: "an outage of something else is no history of the user's trouble", input: inputOf(down(0)),
+			output: Output{Classification: v1alpha1.UserSpecificTechnical}, want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DOWN INTERMITTENT cool=http-5xx/30s"},
+			reasons: []string{"lowered from USER_SPECIFIC_TECHNICAL: no probe failed as the user beside one that succeeded, and no history matches",
+				"nothing shows that the tool recovers: it stays DOWN"},
+		},
+		{
+			name: "a question is no evidence of a missing permission", input: inputOf(recheck),
+			output: Output{Classification: v1alpha1.UserPermission}, want: "UNCLEAR PROJECT",
+			reasons: []string{"lowered from USER_PERMISSION: nobody reported a failure, and no probe met one",
+				"nobody reported an error and no probe met one: the state stays"},
+		},
+		{
+			name: "nor of trouble that comes and goes", input: inputOf(recheck), evidence: []Evidence{systemWorked},
+			output: Output{Classification: v1alpha1.Intermittent, ExpectedRecoveryAt: hour}, want: "UNCLEAR PROJECT",
+			reasons: []string{"lowered from INTERMITTENT: nobody reported a failure, and no probe met one", "its estimate and cooldowns dropped with it",
+				"nobody reported an error and no probe met one: the state stays"},
+		},
+		{
+			name: "history is", input: inputOf(recheck, remembering(proven)), evidence: []Evidence{systemWorked},
+			output: Output{Classification: v1alpha1.Intermittent}, want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s"},
+		},
+		{
+			name: "a verdict on the user without one writes no state and says so", input: inputOf(anonymous, scoped(v1alpha1.ScopeTenant)),
+			output: Output{Classification: v1alpha1.UserInput}, want: "USER_INPUT TENANT", wantRows: []string{"TENANT/acme: no state cool=http-5xx/5m0s"},
+			reasons: []string{"the report names no user: no state is written, only a cooldown for scope TENANT"},
+		},
+		{
+			name: "a session's job without a session touches nothing", input: inputOf(anonymous, scoped(v1alpha1.ScopeSession)), evidence: []Evidence{systemFailed},
+			output: Output{Classification: v1alpha1.UserPermission}, want: "USER_PERMISSION SESSION",
+			reasons: []string{"the report names no user: no state is written, only a cooldown for scope SESSION",
+				"the report names nobody for the scope SESSION: nothing is written"},
+		},
+		// What lifts a DOWN.
+		{
+			name: "a success that only read does not lift a tool whose failing call writes", input: inputOf(writes, down(3*time.Hour)), evidence: []Evidence{userWorked, systemWorked},
+			output: Output{Classification: v1alpha1.Working}, want: "UNCLEAR PROJECT",
+			wantRows: []string{"PROJECT/essays: DOWN UNCLEAR recovery=3h0m0s"},
+			reasons: []string{"lowered from WORKING: the probes only read, and the call that failed writes",
+				"nothing shows that the tool recovers: it stays DOWN"},
+		},
+		{
+			name: "asked whether such a tool works, the answer may be yes, and the rows stay", input: inputOf(writes, recheck, down(0)), evidence: []Evidence{systemWorked},
+			output: Output{Classification: v1alpha1.Working}, want: "WORKING PROJECT",
+			reasons: []string{"the tool writes and the probes only read: every row stays as it is"},
+		},
+		{
+			name: "where nothing was found out a DOWN stays, with its estimate", input: inputOf(down(3 * time.Hour)),
+			output: Output{Classification: v1alpha1.Unclear}, want: "UNCLEAR PROJECT", wantRows: []string{"PROJECT/essays: DOWN UNCLEAR recovery=3h0m0s"},
+			reasons: []string{"nothing shows that the tool recovers: it stays DOWN"},
+		},
+		{
+			name: "a DOWN whose time is over is no news to keep", input: inputOf(down(-time.Minute)),
+			output: Output{Classification: v1alpha1.Unclear}, want: "UNCLEAR PROJECT", wantRows: []string{"PROJECT/essays: DEGRADED UNCLEAR recovery=15m0s"},
+		},
+		{
+			name: "a probe that succeeds softens a DOWN", input: inputOf(reads, down(0)), evidence: []Evidence{systemWorked},
+			output: Output{Classification: v1alpha1.Unclear}, want: "UNCLEAR PROJECT", wantRows: []string{"PROJECT/essays: DEGRADED UNCLEAR recovery=15m0s"},
+		},
+		{
+			name: "so does one that meets trouble which comes and goes", input: inputOf(down(0)), evidence: []Evidence{systemFailed},
+			output: Output{Classification: v1alpha1.Intermittent}, want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"},
+		},
+		// Estimates.
+		{
+			name: "an estimate in the past", input: inputOf(), evidence: []Evidence{systemFailed},
+			output: Output{Classification: v1alpha1.Intermittent, ExpectedRecoveryAt: now.Add(-time.Hour)}, want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"},
+			reasons:  []string{"expectedRecoveryAt dropped: it is not in the future"},
+		},
+		{
+			name: "an estimate that whole seconds would put into the past", input: inputOf(), evidence: []Evidence{systemFailed},
+			output: Output{Classification: v1alpha1.TechnicallyBroken, ExpectedRecoveryAt: now.Add(time.Millisecond)}, want: "TECHNICALLY_BROKEN PROJECT",
+			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN cool=http-5xx/5m0s"}, reasons: []string{"expectedRecoveryAt dropped: it is not in the future"},
+		},
+		{
+			name: "an estimate of years", input: inputOf(), evidence: []Evidence{systemFailed},
+			output: Output{Classification: v1alpha1.TechnicallyBroken, ExpectedRecoveryAt: now.AddDate(99, 0, 0)}, want: "TECHNICALLY_BROKEN PROJECT",
+			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN recovery=24h0m0s cool=http-5xx/24h0m0s"},
+			reasons:  []string{"expectedRecoveryAt cut to 24 hours from now"},
+		},
+		{
+			name: "an estimate of a tool that works", input: inputOf(), evidence: []Evidence{systemWorked},
+			output: Output{Classification: v1alpha1.Working, ExpectedRecoveryAt: hour}, want: "WORKING PROJECT", wantRows: []string{"PROJECT/essays: OK WORKING"},
+			reasons: []string{"WORKING has no expectedRecoveryAt"},
+		},
+		// Cooldowns.
+		{
+			name: "cooldowns that may not be, each kind once", input: inputOf(), evidence: []Evidence{systemFailed},
+			output: adjusting(v1alpha1.Intermittent,
+				v1alpha1.CooldownAdjustment{ErrorSignature: "timeout", Duration: "P300D"}, v1alpha1.CooldownAdjustment{ErrorSignature: "timeout", Duration: "PT1M"},
+				v1alpha1.CooldownAdjustment{ErrorSignature: "a", UserID: "bob", Duration: "PT1H"}, v1alpha1.CooldownAdjustment{ErrorSignature: "b", UserID: "carol", Duration: "PT1H"},
+				v1alpha1.CooldownAdjustment{ErrorSignature: "c", Duration: "-PT1H"}, v1alpha1.CooldownAdjustment{ErrorSignature: "d\n", Duration: "PT1H"},
+				v1alpha1.CooldownAdjustment{ErrorSignature: "e", UserID: "alice", Duration: "PT1H"}, v1alpha1.CooldownAdjustment{ErrorSignature: "f", Duration: "PT1H"},
+				v1alpha1.CooldownAdjustment{ErrorSignature: "g", Duration: "PT1H"}),
+			want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=timeout/24h0m0s cool=f/1h0m0s cool=http-5xx/30s",
+				"USER/alice: no state cool=e/1h0m0s"},
+			reasons: []string{"cooldowns cut to 24 hours",
+				"cooldowns dropped: set twice, of another user, without a duration of a second or more, without an error signature, all after the 8th"},
+		},
+		{
+			name: "cooldowns of a verdict that was lowered rested on it", input: inputOf(),
+			output: adjusting(v1alpha1.TechnicallyBroken, v1alpha1.CooldownAdjustment{ErrorSignature: "http-5xx", Duration: "PT24H"}), want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"},
+			reasons:  []string{"lowered from TECHNICALLY_BROKEN: no probe failed, and no history matches", "its estimate and cooldowns dropped with it"},
+		},
+		{
+			name: "who decides nothing sets no cooldown", input: inputOf(),
+			output: adjusting(v1alpha1.Unclear, v1alpha1.CooldownAdjustment{ErrorSignature: "http-5xx", Duration: "PT24H"}), want: "UNCLEAR PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED UNCLEAR recovery=15m0s"}, reasons: []string{"cooldowns dropped: UNCLEAR sets none"},
+		},
+		{
+			name: "the user's cooldown goes to the session where no more is allowed", input: inputOf(maxScope(v1alpha1.ScopeSession)), evidence: []Evidence{systemFailed},
+			output: adjusting(v1alpha1.Intermittent, v1alpha1.CooldownAdjustment{ErrorSignature: "a", UserID: "alice", Duration: "PT1H"}), want: "INTERMITTENT SESSION",
+			wantRows: []string{"SESSION/s1: DEGRADED INTERMITTENT recovery=2m0s cool=a/1h0m0s cool=http-5xx/30s"},
+		},
+		{
+			name: "and nowhere without a session", input: inputOf(maxScope(v1alpha1.ScopeSession), func(in *Input) { in.Job.Spec.OriginatingSessionID = "" }), evidence: []Evidence{systemFailed},
+			output: adjusting(v1alpha1.Intermittent, v1alpha1.CooldownAdjustment{ErrorSignature: "a", UserID: "alice", Duration: "PT1H"}), want: "INTERMITTENT SESSION",
+			reasons: []string{"the report names nobody for the scope SESSION: nothing is written", "cooldowns dropped: without a row"},
+		},
+		// Hints.
+		{
+			name: "a hint beside another verdict", input: inputOf(), evidence: []Evidence{systemFailed},
+			output: Output{Classification: v1alpha1.TechnicallyBroken, UserActionHint: "reinstall"}, want: "TECHNICALLY_BROKEN PROJECT",
+			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN cool=http-5xx/5m0s"},
+			reasons:  []string{"userActionHint dropped: only for USER_SPECIFIC_TECHNICAL"},
+		},
+		{
+			name: "a hint for nobody", input: inputOf(anonymous, remembering(proven)),
+			output: Output{Classification: v1alpha1.UserSpecificTechnical, UserActionHint: "renew"}, want: "USER_SPECIFIC_TECHNICAL PROJECT",
+			wantRows: []string{"PROJECT/essays: no state cool=http-5xx/15m0s"},
+			reasons: []string{"the report names no user: no state is written, only a cooldown for scope PROJECT",
+				"userActionHint dropped: nobody is there to read it"},
+		},
+		// The rest.
+		{
+			name: "what could not be read", input: inputOf(), evidence: []Evidence{systemFailed},
+			output: Output{Classification: v1alpha1.Intermittent, Unreadable: []string{"could not be read: scope"}}, want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"}, reasons: []string{"could not be read: scope"},
+		},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			out := Outcome{Evidence: tc.evidence, Output: tc.output}
+			applied := Decide(tc.input, out, now)
+			if got := string(applied.Diagnosis.Classification) + " " + string(applied.Diagnosis.Scope); got != tc.want {
+				t.Errorf("verdict %s, want %s", got, tc.want)
+			}
+			if diff := cmp.Diff(tc.wantRows, describeRows(t, tc.input, applied.Rows)); diff != "" {
+				t.Errorf("rows (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.reasons, rail(tc.input, out, now).reasons); diff != "" {
+				t.Errorf("reasons (-want +got):\n%s", diff)
+			}
+			if len(tc.reasons) > 0 && !strings.Contains(applied.Diagnosis.HumanNote, tc.reasons[0]) {
+				t.Errorf("the note %q lacks the reason", applied.Diagnosis.HumanNote)
+			}
+			checkAll(t, checked(tc.input, out))
+		})
+	}
+}
+
+// TestADownIsKeptAsItIsWhenWritten: between the diagnosis and its write the tool may have failed or recovered.
+func TestADownIsKeptAsItIsWhenWritten(t *testing.T) {
+	tests := []struct {
+		name   string
+		before func(*v1alpha1.ToolHealthStatus)
+		want   string
+	}{
+		{"the row is new", func(*v1alpha1.ToolHealthStatus) {}, "DEGRADED UNCLEAR recovery=15m0s"},
+		{"a rule took it down meanwhile", func(s *v1alpha1.ToolHealthStatus) {
+			health.Mark(health.Finding{State: v1alpha1.StateDown, RecoveryAt: now.Add(5 * time.Minute)})(s, now)
+		}, "DOWN UNCLEAR recovery=5m0s"},
+		{"a call succeeded meanwhile", func(s *v1alpha1.ToolHealthStatus) {
+			health.Mark(health.Finding{State: v1alpha1.StateOK})(s, now)
+		}, "DEGRADED UNCLEAR recovery=15m0s"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			applied := Decide(inputOf(), Outcome{Output: Output{Classification: v1alpha1.Unclear}}, now)
+			var status v1alpha1.ToolHealthStatus
+			tc.before(&status)
+			applied.Rows[0].Change(&status, now)
+			if got := describeStatus(status); got != tc.want {
+				t.Errorf("the row holds %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAHintNamesNoPlaceToGo(t *testing.T) {
+	in := inputOf(func(in *Input) { in.Job.Spec.ToolName = "files.read" })
+	tests := []struct{ name, said, want string }{
+		{"plain words", "Renew your token in Settings.", "Renew your token in Settings."},
+		{"the tool's own name", "Renew your sign-in for files.read; others can use it.", "Renew your sign-in for files.read; others can use it."},
+		{"a host", "Sign in at login.evil.example now", "Sign in at [link removed] now"},
+		{"a host in another script", "Войдите на пример.рф", "Войдите на [link removed]"},
+		{"an address of numbers", "Open 203.0.113.9 please", "Open [link removed] please"},
+		{"a mailbox", "Write to it@evil.example", "Write to it@[link removed]"},
+		{"a link of Markdown", "[renew](evil.example/x?t=1)", "[renew[link removed]"},
+		{"abbreviations", "e.g. in your account", "e.g. in your account"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := tameHint(tc.said, in); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
