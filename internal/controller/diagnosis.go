@@ -196,7 +196,8 @@ func (r *DiagnosisReconciler) finish(ctx context.Context, job *v1alpha1.Diagnosi
 // errTaken says that somebody else runs a job that this manager ran.
 var errTaken = errors.New("another manager has taken the job over")
 
-// claim marks a job as run by this manager. A job that somebody else changed meanwhile is looked at again.
+// claim marks a job as run by this manager. A job that somebody else changed meanwhile is looked at again. A claim
+// whose answer was lost may hold all the same: claimed again it would count an attempt that never was.
 func (r *DiagnosisReconciler) claim(ctx context.Context, job *v1alpha1.DiagnosisJob, signature v1alpha1.ErrorSignature) error {
 	now := metav1.NewTime(r.Clock.Now())
 	job.Status.Phase, job.Status.Holder, job.Status.StartedAt = v1alpha1.PhaseRunning, r.Holder, &now
@@ -207,9 +208,16 @@ func (r *DiagnosisReconciler) claim(ctx context.Context, job *v1alpha1.Diagnosis
 		condition(v1alpha1.ConditionReconciling, true, v1alpha1.ReasonDiagnosing, "The tool is probed"),
 		condition(v1alpha1.ConditionComplete, false, v1alpha1.ReasonDiagnosing, ""),
 		condition(v1alpha1.ConditionStalled, false, v1alpha1.ReasonDiagnosing, ""))
-	if err := r.Client.Status().Update(ctx, job); err != nil {
+	err := r.Client.Status().Update(ctx, job)
+	if err == nil {
+		return nil
+	}
+	latest := &v1alpha1.DiagnosisJob{}
+	readErr := r.Live.Get(ctx, client.ObjectKeyFromObject(job), latest)
+	if readErr != nil || latest.UID != job.UID || latest.Status.Phase != v1alpha1.PhaseRunning || latest.Status.Holder != r.Holder || latest.Status.Attempts != job.Status.Attempts {
 		return fmt.Errorf("claim job %s: %w", client.ObjectKeyFromObject(job), err)
 	}
+	latest.DeepCopyInto(job)
 	return nil
 }
 

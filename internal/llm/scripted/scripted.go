@@ -53,16 +53,38 @@ type Request struct {
 	Body string
 }
 
-// Server answers requests with the steps of its script, in order; after the last one with status 500. It is an
-// http.Handler, safe for concurrent use.
+// Server answers requests from its script. It is an http.Handler, safe for concurrent use.
 type Server struct {
+	answer   func(request Request, n int) Step
 	mu       sync.Mutex
-	steps    []Step
 	requests []Request
 }
 
-// New returns a Server that answers with the steps.
-func New(steps ...Step) *Server { return &Server{steps: steps} }
+// New returns a Server that answers with the steps, in order; after the last one with status 500.
+func New(steps ...Step) *Server {
+	return &Server{answer: func(_ Request, n int) Step {
+		if n > len(steps) {
+			return Step{Status: http.StatusInternalServerError, Text: "the script has ended"}
+		}
+		return steps[n-1]
+	}}
+}
+
+// NewFunc returns a Server whose answers depend on what it is asked, for conversations at once or begun anew.
+func NewFunc(answer func(Request) Step) *Server {
+	return &Server{answer: func(request Request, _ int) Step { return answer(request) }}
+}
+
+// Turn returns how many answers of the model the request's conversation holds so far.
+func (r Request) Turn() int {
+	turn := 0
+	for _, message := range r.Messages {
+		if message.Role == openai.ChatMessageRoleAssistant {
+			turn++
+		}
+	}
+	return turn
+}
 
 // Requests returns what the server got so far, in order.
 func (s *Server) Requests() []Request {
@@ -113,13 +135,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // next records a request and returns the step that answers it, and its number.
 func (s *Server) next(request Request) (Step, int) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.requests = append(s.requests, request)
 	n := len(s.requests)
-	if n > len(s.steps) {
-		return Step{Status: http.StatusInternalServerError, Text: "the script has ended"}, n
-	}
-	return s.steps[n-1], n
+	s.mu.Unlock()
+	return s.answer(request, n), n
 }
 
 func answer(step Step, model string, n int) openai.ChatCompletionResponse {
