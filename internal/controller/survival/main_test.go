@@ -112,7 +112,7 @@ type world struct {
 	written    versions
 	seeded     int // how much of it was there before
 	calls      []call
-	fault      *fault
+	disturb    disturb
 	lagUntil   int
 	processes  int
 	freshRules bool
@@ -128,12 +128,12 @@ type world struct {
 var worlds atomic.Int32
 
 // newWorld sets a scenario up.
-func newWorld(t *testing.T, s scenario, f *fault) (*world, error) {
+func newWorld(t *testing.T, s scenario, d disturb) (*world, error) {
 	suite, err := theSuite()
 	if err != nil {
 		return nil, err
 	}
-	w := &world{t: t, suite: suite, tool: fmt.Sprintf("tool-%d", worlds.Add(1)), fault: f, freshRules: s.freshRules, freshness: 5 * time.Minute}
+	w := &world{t: t, suite: suite, tool: fmt.Sprintf("tool-%d", worlds.Add(1)), disturb: d, freshRules: s.freshRules, freshness: 5 * time.Minute}
 	w.written = append(w.written, suite.shared...)
 	w.api = sampletools.NewHTTPAPI(token)
 	s.tool(w.api)
@@ -242,9 +242,6 @@ const rounds = 30
 func (w *world) run(p *process) {
 	for range rounds {
 		if p.ctx.Err() != nil {
-			if w.processes > 4 {
-				return
-			}
 			p = w.start()
 		}
 		p.step(w.keys)

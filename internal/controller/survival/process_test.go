@@ -61,7 +61,7 @@ func kinds(v verb) []kind {
 	}
 }
 
-// lagReads is for how many reads a lagging cache shows nothing of what was written since the beginning: longer than
+// lagReads is for how many calls a lagging cache shows nothing of what was written since the beginning: longer than
 // one diagnosis.
 const lagReads = 40
 
@@ -71,10 +71,21 @@ type call struct {
 	what string
 }
 
+// disturb says what happens at a call; "": nothing.
+type disturb func(at int, v verb) kind
+
 // fault is what happens at one call.
 type fault struct {
 	at   int
 	kind kind
+}
+
+// once disturbs one call.
+func (f fault) once(at int, _ verb) kind {
+	if at == f.at {
+		return f.kind
+	}
+	return ""
 }
 
 var errLost = errors.New("the connection was lost")
@@ -139,10 +150,10 @@ func (p *process) outside(v verb, what string, object client.Object, do func(n i
 	if now < w.lagUntil && v == cached {
 		seen = w.seeded
 	}
-	if w.fault == nil || w.fault.at != now {
+	if w.disturb == nil {
 		return do(seen)
 	}
-	switch w.fault.kind {
+	switch w.disturb(now, v) {
 	case crashBefore:
 		p.die()
 		return p.ctx.Err()
@@ -158,12 +169,16 @@ func (p *process) outside(v verb, what string, object client.Object, do func(n i
 	case conflict:
 		w.interfere(object)
 	case supplanted:
-		w.fault = nil
+		rest := w.disturb
+		w.disturb = nil
 		w.run(w.start())
+		w.disturb = rest
 	case stale:
 		seen = max(seen-1, 0)
 	case lagging:
-		w.lagUntil, seen = now+lagReads, w.seeded
+		if w.lagUntil == 0 { // Only once: a cache that never catches up is another fault.
+			w.lagUntil, seen = now+lagReads, w.seeded
+		}
 	}
 	return do(seen)
 }
