@@ -60,6 +60,7 @@ var theSuite = sync.OnceValues(func() (*suite, error) {
 	if err != nil {
 		return nil, err
 	}
+	config.QPS = -1 // As the manager's own.
 	manager, err := client.NewWithWatch(config, client.Options{Scheme: env.Scheme})
 	if err != nil {
 		return nil, err
