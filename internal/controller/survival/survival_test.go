@@ -30,6 +30,12 @@ const (
 
 func status(code int32) *v1alpha1.ToolError { return &v1alpha1.ToolError{HTTPStatus: &code} }
 
+func inWords(words string) *v1alpha1.ToolError {
+	e := status(503)
+	e.Message = words
+	return e
+}
+
 func probes(names ...string) scripted.Step {
 	step := scripted.Step{}
 	for i, name := range names {
@@ -79,6 +85,10 @@ func scenarios() []scenario {
 			wantClosed: []string{"DONE Diagnosed USER_SPECIFIC_TECHNICAL"}},
 		{name: "two users' reports of one outage", tool: outage, script: broken,
 			jobs:       []v1alpha1.DiagnosisJobSpec{{Error: status(503), OriginatingUserID: "alice"}, {Error: status(503), OriginatingUserID: "bob"}},
+			want:       []string{"PROJECT survival DOWN TECHNICALLY_BROKEN history 1"},
+			wantClosed: []string{"DONE Diagnosed TECHNICALLY_BROKEN", "STALE"}},
+		{name: "two reports of one error in other words", tool: outage, script: broken,
+			jobs:       []v1alpha1.DiagnosisJobSpec{{Error: inWords("first words")}, {Error: inWords("other words")}},
 			want:       []string{"PROJECT survival DOWN TECHNICALLY_BROKEN history 1"},
 			wantClosed: []string{"DONE Diagnosed TECHNICALLY_BROKEN", "STALE"}},
 	}
