@@ -29,9 +29,11 @@ import (
 )
 
 const (
-	// waitMost is when a job that waits for another one of its fault looks again by itself. It is woken when that one
-	// closes; what else may spare it a run, such as a reported success, wakes nobody.
-	waitMost = time.Minute
+	// waitLook is when a job that waits for another one of its fault looks again by itself, at the earliest. It is woken
+	// when that one closes; what else may spare it a run, such as a reported success, wakes nobody. Each look is at all
+	// open jobs of the tool, so that together they look no more often than once in waitEach.
+	waitLook = time.Minute
+	waitEach = 100 * time.Millisecond
 	// maxRun bounds one diagnosis with what is written after it: the longest deadline that a recipe may set, and
 	// time to write.
 	maxRun = 900*time.Second + cheapTimeout
@@ -89,7 +91,7 @@ func (r *DiagnosisReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 		return ctrl.Result{}, err
 	}
 	if !isFirst(job, d, others) || !r.running.begin(fault) {
-		return ctrl.Result{RequeueAfter: waitMost}, nil
+		return ctrl.Result{RequeueAfter: max(waitLook, time.Duration(len(others))*waitEach)}, nil
 	}
 	r.waiting.remove(req.NamespacedName)
 	defer r.release(fault)

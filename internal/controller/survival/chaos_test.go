@@ -11,7 +11,7 @@ import (
 // may end without a verdict, because managers died twice over it, but it ends, says why, costs two runs at most, and
 // what was written is what was found, once.
 func TestManyCallsFail(t *testing.T) {
-	const days = 60
+	const days = 40
 	for _, s := range scenarios() {
 		if s.freshRules {
 			continue // Said twice.

@@ -90,6 +90,8 @@ type scenario struct {
 	name string
 	// tool tells the tool how to answer.
 	tool func(*sampletools.HTTPAPI)
+	// each, if not nil, tells it so anew before each answer.
+	each func(*sampletools.HTTPAPI)
 	// rows are there before; their tool and project are filled in.
 	rows []*v1alpha1.ToolHealth
 	// jobs are the reports.
@@ -139,7 +141,12 @@ func newWorld(t *testing.T, s scenario, d disturb) (*world, error) {
 	w.api = sampletools.NewHTTPAPI(token)
 	s.tool(w.api)
 	w.model = scripted.NewFunc(func(r scripted.Request) scripted.Step { return s.script[min(r.Turn(), len(s.script)-1)] })
-	url, err := w.serve(w.api)
+	url, err := w.serve(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if s.each != nil {
+			s.each(w.api)
+		}
+		w.api.ServeHTTP(rw, r)
+	}))
 	if err != nil {
 		return nil, err
 	}
