@@ -16,9 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
@@ -41,6 +43,7 @@ var env *testenv.Env
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	ctrl.SetLogger(logr.Discard())
 	os.Exit(testenv.Run(m, testenv.Options{}, func(e *testenv.Env) { env = e }))
 }
 
@@ -118,6 +121,7 @@ type world struct {
 	disturb    disturb
 	lagUntil   int
 	processes  int
+	clock      ahead
 	freshRules bool
 	freshness  time.Duration
 	chat       llm.Chat
@@ -252,9 +256,13 @@ func (w *world) run(p *process) {
 		if p.ctx.Err() != nil {
 			p = w.start()
 		}
-		p.step(w.keys)
+		before := len(w.errors)
+		later := p.step(w.keys)
 		if w.allClosed() {
 			break
+		}
+		if len(w.errors) == before {
+			w.clock.by += later // Nothing is left to be done until then.
 		}
 	}
 	p.die()

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/checker"
@@ -106,7 +107,7 @@ func (w *world) start() *process {
 	p.ctx, p.die = context.WithCancel(w.t.Context())
 	w.processes++
 	c, reader := p.client(), p.reader()
-	recorder, now := &events.FakeRecorder{}, ahead{}
+	recorder, now := &events.FakeRecorder{}, &w.clock
 	cascade := w.suite.cascade
 	if w.freshRules {
 		cascade = checker.NewCascade(c)
@@ -125,17 +126,23 @@ func (w *world) start() *process {
 	return p
 }
 
-// step lets the process look at each job once, as its two controllers would. Errors are met by looking again.
-func (p *process) step(keys []client.ObjectKey) {
-	for _, key := range keys {
-		_, err := p.jobs.Reconcile(p.ctx, ctrl.Request{NamespacedName: key})
+// step lets the process look at each job once, as its two controllers would. Errors are met by looking again. It returns
+// when the first of the jobs that want to be looked at later is due; zero: none does.
+func (p *process) step(keys []client.ObjectKey) (later time.Duration) {
+	look := func(r reconcile.Reconciler, key client.ObjectKey) {
+		result, err := r.Reconcile(p.ctx, ctrl.Request{NamespacedName: key})
 		p.world.met(err)
-		for len(p.queue) > 0 {
-			job := (<-p.queue).Object
-			_, err := p.diagnoses.Reconcile(p.ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(job)})
-			p.world.met(err)
+		if after := result.RequeueAfter; after > 0 && (later == 0 || after < later) {
+			later = after
 		}
 	}
+	for _, key := range keys {
+		look(p.jobs, key)
+		for len(p.queue) > 0 {
+			look(p.diagnoses, client.ObjectKeyFromObject((<-p.queue).Object))
+		}
+	}
+	return later
 }
 
 // outside makes a call to the outside, unless something happens to it.
@@ -243,8 +250,8 @@ func (c chat) Complete(ctx context.Context, r llm.Request) (answer llm.Response,
 }
 
 // ahead is a clock that is some seconds ahead of the API server's, so that what happens now happened after a job was
-// created: creation times are whole seconds.
-type ahead struct{}
+// created: creation times are whole seconds. It can be put forward.
+type ahead struct{ by time.Duration }
 
-func (ahead) Now() time.Time                  { return time.Now().Add(5 * time.Second) }
-func (ahead) Since(t time.Time) time.Duration { return ahead{}.Now().Sub(t) }
+func (a *ahead) Now() time.Time                  { return time.Now().Add(5*time.Second + a.by) }
+func (a *ahead) Since(t time.Time) time.Duration { return a.Now().Sub(t) }
