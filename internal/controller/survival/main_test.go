@@ -101,6 +101,8 @@ type scenario struct {
 	jobs []v1alpha1.DiagnosisJobSpec
 	// script are the model's answers, by turn of a conversation.
 	script []scripted.Step
+	// failures is how many of the model's first answers are 503.
+	failures int
 	// want are the rows after all, as text (see world.rows).
 	want []string
 	// wantClosed is what each job is closed as.
@@ -144,7 +146,13 @@ func newWorld(t *testing.T, s scenario, d disturb) (*world, error) {
 	w.written = append(w.written, suite.shared...)
 	w.api = sampletools.NewHTTPAPI(token)
 	s.tool(w.api)
-	w.model = scripted.NewFunc(func(r scripted.Request) scripted.Step { return s.script[min(r.Turn(), len(s.script)-1)] })
+	var asked atomic.Int32
+	w.model = scripted.NewFunc(func(r scripted.Request) scripted.Step {
+		if int(asked.Add(1)) <= s.failures {
+			return scripted.Step{Status: http.StatusServiceUnavailable, Text: "overloaded"}
+		}
+		return s.script[min(r.Turn(), len(s.script)-1)]
+	})
 	url, err := w.serve(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if s.each != nil {
 			s.each(w.api)

@@ -87,6 +87,10 @@ func scenarios() []scenario {
 			jobs:       []v1alpha1.DiagnosisJobSpec{{Error: status(503), OriginatingUserID: "alice"}, {Error: status(503), OriginatingUserID: "bob"}},
 			want:       []string{"PROJECT survival DOWN TECHNICALLY_BROKEN history 1"},
 			wantClosed: []string{"DONE Diagnosed TECHNICALLY_BROKEN", "STALE"}},
+		{name: "a run that fails and is tried once more", tool: outage, script: broken, failures: 1,
+			jobs:       []v1alpha1.DiagnosisJobSpec{{Error: status(503)}},
+			want:       []string{"PROJECT survival DOWN TECHNICALLY_BROKEN history 1"},
+			wantClosed: []string{"DONE Diagnosed TECHNICALLY_BROKEN"}},
 		{name: "two reports of one error in other words", tool: outage, script: broken,
 			jobs:       []v1alpha1.DiagnosisJobSpec{{Error: inWords("first words")}, {Error: inWords("other words")}},
 			want:       []string{"PROJECT survival DOWN TECHNICALLY_BROKEN history 1"},
@@ -123,6 +127,9 @@ func (w *world) judge(s scenario, most int) (problems []string) {
 		job := w.job(key)
 		attempts += int(job.Status.Attempts)
 		closed = append(closed, ended(job))
+		if isLost(job) {
+			complain("job %s is lost: %s", key.Name, ended(job))
+		}
 		if text := fmt.Sprintf("%+v", job.Spec.Error); strings.Contains(text, secret) {
 			complain("a secret is left in %s", text)
 		}
@@ -147,11 +154,18 @@ func (w *world) judge(s scenario, most int) (problems []string) {
 	return problems
 }
 
+// isLost reports whether a job is not closed with a reason.
+func isLost(job *v1alpha1.DiagnosisJob) bool {
+	complete := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionComplete)
+	return job.Status.Phase != v1alpha1.PhaseClosed || job.Status.CloseReason == "" ||
+		complete == nil || complete.Status != metav1.ConditionTrue || complete.Reason == ""
+}
+
 // ended says how a job is closed.
 func ended(job *v1alpha1.DiagnosisJob) string {
 	complete := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionComplete)
-	if job.Status.Phase != v1alpha1.PhaseClosed || complete == nil || complete.Status != metav1.ConditionTrue || complete.Reason == "" {
-		return fmt.Sprintf("lost in phase %s with %+v", job.Status.Phase, complete)
+	if isLost(job) {
+		return fmt.Sprintf("phase %s with %+v", job.Status.Phase, complete)
 	}
 	class := v1alpha1.Classification("")
 	if job.Status.Diagnosis != nil {
@@ -208,12 +222,26 @@ func (w *world) versionsNow() map[string]string {
 	return now
 }
 
-// runs returns how many runs a fault may cost: whoever leads after one died runs the job again, once.
-func (f fault) runs() int {
-	if f.kind == crashBefore || f.kind == crashAfter || f.kind == supplanted {
+// kills reports whether a manager does not live through a fault.
+func (f fault) kills() bool {
+	return f.kind == crashBefore || f.kind == crashAfter || f.kind == supplanted
+}
+
+// runs returns how many runs of a scenario a fault may cost: whoever leads after one died runs the job again, once.
+func (f fault) runs(s scenario) int {
+	if f.kills() {
 		return 2
 	}
-	return 1
+	return 1 + s.failures
+}
+
+// after returns how a scenario may end with a fault. A manager that dies and a run that fails are not both forgiven: the
+// job then ends without a verdict.
+func (s scenario) after(f fault) scenario {
+	if f.kills() && s.failures > 0 {
+		s.want, s.wantClosed = nil, []string{""}
+	}
+	return s
 }
 
 // faultsOf lists what can happen to the calls of a run.
@@ -236,13 +264,13 @@ func TestEveryCallMayFail(t *testing.T) {
 	points := 0
 	for _, s := range scenarios() {
 		t.Run(s.name, func(t *testing.T) {
-			clean, problems := tell(t, s, nil, 1)
+			clean, problems := tell(t, s, nil, 1+s.failures)
 			if len(problems) > 0 {
 				t.Fatalf("undisturbed: %s\n%v", strings.Join(problems, "\n"), clean.errors)
 			}
 			faults := faultsOf(s, clean.calls)
 			inParallel(faults, func(f fault) {
-				if w, problems := tell(t, s, f.once, f.runs()); len(problems) > 0 {
+				if w, problems := tell(t, s.after(f), f.once, f.runs(s)); len(problems) > 0 {
 					t.Errorf("%s at call %d (%s %s): %s\nerrors met: %v", f.kind, f.at, w.calls[f.at].verb, w.calls[f.at].what, strings.Join(problems, "\n"), w.errors)
 				}
 			})
