@@ -17,7 +17,6 @@ import (
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/sampletools"
-	"github.com/agrajag-dev/agrajag/internal/testenv"
 )
 
 // judged waits until an object has a condition with the reason, and returns it.
@@ -220,24 +219,8 @@ func TestTwoReplicas(t *testing.T) {
 	first.leaderElect, first.healthAddress = true, freeAddress(t)
 	stop := startManager(t, first)
 	second := first
-	second.healthAddress = freeAddress(t)
-	_, port, err := net.SplitHostPort(freeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if second.webhookPort, err = strconv.Atoi(port); err != nil {
-		t.Fatal(err)
-	}
-	config, err := env.User(testenv.ManagerUser)
-	if err != nil {
-		t.Fatal(err)
-	}
-	standby, err := newManager(config, second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- standby.Start(t.Context()) }()
+	second.healthAddress, second.webhookPort = freeAddress(t), freePort(t)
+	standby, _ := replica(t, second, nil)
 	for _, address := range []string{first.healthAddress, second.healthAddress} {
 		for _, path := range []string{"/healthz", "/readyz"} {
 			eventually(t, address+path, func() error { return get("http://" + address + path) })
@@ -269,7 +252,7 @@ func TestTwoReplicas(t *testing.T) {
 }
 
 // freeAddress returns an address of this machine on which nothing listens.
-func freeAddress(t *testing.T) string {
+func freeAddress(t testing.TB) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -277,6 +260,20 @@ func freeAddress(t *testing.T) string {
 	}
 	defer func() { _ = listener.Close() }()
 	return listener.Addr().String()
+}
+
+// freePort returns a port on which nothing listens.
+func freePort(t testing.TB) int {
+	t.Helper()
+	_, port, err := net.SplitHostPort(freeAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // get asks for a page and wants 200.

@@ -61,18 +61,19 @@ func testOptions() options {
 }
 
 // startManager runs a manager as its own user until stop is called or the test ends.
-func startManager(t *testing.T, o options) (stop func()) {
+func startManager(t testing.TB, o options) (stop func()) {
 	t.Helper()
 	return startManagerWith(t, o, nil)
 }
 
 // startManagerWith runs a manager whose requests pass through wrap.
-func startManagerWith(t *testing.T, o options, wrap transport.WrapperFunc) (stop func()) {
+func startManagerWith(t testing.TB, o options, wrap transport.WrapperFunc) (stop func()) {
 	t.Helper()
 	config, err := env.User(testenv.ManagerUser)
 	if err != nil {
 		t.Fatal(err)
 	}
+	config.QPS = -1 // As in production.
 	config.Wrap(wrap)
 	mgr, err := newManager(config, o)
 	if err != nil {
@@ -102,7 +103,7 @@ func startManagerWith(t *testing.T, o options, wrap transport.WrapperFunc) (stop
 }
 
 // eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() error) {
+func eventually(t testing.TB, what string, holds func() error) {
 	t.Helper()
 	var err error
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
@@ -115,7 +116,7 @@ func eventually(t *testing.T, what string, holds func() error) {
 
 // project is a namespace of its own, with users who may report in it.
 type project struct {
-	t         *testing.T
+	t         testing.TB
 	namespace string
 }
 
@@ -123,13 +124,13 @@ type project struct {
 var projects atomic.Int32
 
 // newProject creates a namespace in which the manager may read credentials.
-func newProject(t *testing.T) project {
+func newProject(t testing.TB) project {
 	t.Helper()
 	return newProjectWith(t, true)
 }
 
 // newProjectWith creates a namespace in which the manager may read credentials, or may not.
-func newProjectWith(t *testing.T, credentials bool) project {
+func newProjectWith(t testing.TB, credentials bool) project {
 	t.Helper()
 	p := project{t: t, namespace: fmt.Sprintf("project-%d", projects.Add(1))}
 	p.must(env.Namespace(t.Context(), p.namespace, ""))
@@ -272,7 +273,7 @@ func (p project) credential(user, token, hosts string) {
 }
 
 // serveTool runs a sample tool until the test ends.
-func serveTool(t *testing.T, tool http.Handler) string {
+func serveTool(t testing.TB, tool http.Handler) string {
 	t.Helper()
 	url, stop, err := sampletools.Serve("127.0.0.1:0", tool)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 const randomJobs = 60
 
 func TestWhateverModelsAndToolsAnswerEveryJobCloses(t *testing.T) {
-	model := scripted.Replying(func(r scripted.Request) scripted.Step {
+	model := scripted.NewFunc(func(r scripted.Request) scripted.Step {
 		d := rand.New(rand.NewPCG(uint64(len(r.Body)), uint64(r.Body[len(r.Body)/2])))
 		switch {
 		case len(r.Messages) == 2 && d.IntN(4) > 0:

@@ -8,9 +8,11 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,11 +29,11 @@ import (
 )
 
 const (
-	// waitTurn is how soon a job looks again whether another one of its fault has ended, and waitEach how much later
-	// for each other open job of the tool: each of them looks at all the others.
-	waitTurn = time.Second
-	waitEach = 10 * time.Millisecond
-	waitMost = 15 * time.Second
+	// waitLook is when a job that waits for another one of its fault looks again by itself, at the earliest. It is woken
+	// when that one closes; what else may spare it a run, such as a reported success, wakes nobody. Each look is at all
+	// open jobs of the tool, so that together they look no more often than once in waitEach.
+	waitLook = time.Minute
+	waitEach = 100 * time.Millisecond
 	// maxRun bounds one diagnosis with what is written after it: the longest deadline that a recipe may set, and
 	// time to write.
 	maxRun = 900*time.Second + cheapTimeout
@@ -57,6 +59,9 @@ type DiagnosisReconciler struct {
 	Queue <-chan event.TypedGenericEvent[*v1alpha1.DiagnosisJob]
 
 	running faults
+	waiting waiting
+	// wake queues a job anew; nil until the controller has started.
+	wake func(job types.NamespacedName)
 }
 
 // Reconcile runs the diagnosis of a job, or leaves it for later.
@@ -79,15 +84,17 @@ func (r *DiagnosisReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 	if left := dueIn(job, r.Clock.Now()); left > 0 {
 		return ctrl.Result{RequeueAfter: left}, nil
 	}
+	fault := faultOf(d)
+	r.waiting.add(job, fault)
 	others, err := r.Checker.OpenJobs(ctx, job)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	fault := faultOf(d)
 	if !isFirst(job, d, others) || !r.running.begin(fault) {
-		return ctrl.Result{RequeueAfter: min(waitTurn+time.Duration(len(others))*waitEach, waitMost)}, nil
+		return ctrl.Result{RequeueAfter: max(waitLook, time.Duration(len(others))*waitEach)}, nil
 	}
-	defer r.running.end(fault)
+	r.waiting.remove(req.NamespacedName)
+	defer r.release(fault)
 	// Uncached, since what follows is paid for.
 	if err := r.Live.Get(ctx, req.NamespacedName, job); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -191,7 +198,8 @@ func (r *DiagnosisReconciler) finish(ctx context.Context, job *v1alpha1.Diagnosi
 // errTaken says that somebody else runs a job that this manager ran.
 var errTaken = errors.New("another manager has taken the job over")
 
-// claim marks a job as run by this manager. A job that somebody else changed meanwhile is looked at again.
+// claim marks a job as run by this manager. A job that somebody else changed meanwhile is looked at again. A claim
+// whose answer was lost may hold all the same: claimed again it would count an attempt that never was.
 func (r *DiagnosisReconciler) claim(ctx context.Context, job *v1alpha1.DiagnosisJob, signature v1alpha1.ErrorSignature) error {
 	now := metav1.NewTime(r.Clock.Now())
 	job.Status.Phase, job.Status.Holder, job.Status.StartedAt = v1alpha1.PhaseRunning, r.Holder, &now
@@ -202,15 +210,39 @@ func (r *DiagnosisReconciler) claim(ctx context.Context, job *v1alpha1.Diagnosis
 		condition(v1alpha1.ConditionReconciling, true, v1alpha1.ReasonDiagnosing, "The tool is probed"),
 		condition(v1alpha1.ConditionComplete, false, v1alpha1.ReasonDiagnosing, ""),
 		condition(v1alpha1.ConditionStalled, false, v1alpha1.ReasonDiagnosing, ""))
-	if err := r.Client.Status().Update(ctx, job); err != nil {
+	err := r.Client.Status().Update(ctx, job)
+	if err == nil {
+		return nil
+	}
+	latest := &v1alpha1.DiagnosisJob{}
+	readErr := r.Live.Get(ctx, client.ObjectKeyFromObject(job), latest)
+	if readErr != nil || latest.UID != job.UID || latest.Status.Phase != v1alpha1.PhaseRunning || latest.Status.Holder != r.Holder || latest.Status.Attempts != job.Status.Attempts {
 		return fmt.Errorf("claim job %s: %w", client.ObjectKeyFromObject(job), err)
 	}
+	latest.DeepCopyInto(job)
 	return nil
 }
 
-// SetupWithManager registers the controller. It watches nothing: its jobs come from the queue.
+// release ends a fault's diagnosis and wakes the oldest job that waits for it, be it of another project.
+func (r *DiagnosisReconciler) release(one fault) {
+	r.running.end(one)
+	for _, job := range r.waiting.take(func(other waiter) bool { return other.fault == one }) {
+		if r.wake != nil {
+			r.wake(job)
+		}
+	}
+}
+
+// SetupWithManager registers the controller. Its jobs come from the queue; it watches them only to see which close.
 func (r *DiagnosisReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	newQueue := newFairQueue(tenants(r.Client))
 	options := controller.Options{MaxConcurrentReconciles: r.Workers, ReconciliationTimeout: maxRun}
+	options.NewQueue = func(name string, limiter workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {
+		queue := newQueue(name, limiter)
+		r.wake = func(job types.NamespacedName) { queue.Add(ctrl.Request{NamespacedName: job}) }
+		return queue
+	}
 	jobs := source.TypedChannel(r.Queue, &handler.TypedEnqueueRequestForObject[*v1alpha1.DiagnosisJob]{})
-	return ctrl.NewControllerManagedBy(mgr).Named("diagnosis").WatchesRawSource(jobs).WithOptions(options).Complete(r)
+	return ctrl.NewControllerManagedBy(mgr).Named("diagnosis").WatchesRawSource(jobs).
+		Watches(&v1alpha1.DiagnosisJob{}, r.waiting.afterClose()).WithOptions(options).Complete(r)
 }

@@ -113,7 +113,10 @@ func (r *DiagnosisJobReconciler) expire(ctx context.Context, job *v1alpha1.Diagn
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
 
-// SetupWithManager registers the controller.
+// SetupWithManager registers the controller. Here, too, tenants take turns: one that reports thousands of errors at
+// once must not keep another one's first from the diagnosis.
 func (r *DiagnosisJobReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).Named("diagnosisjob").For(&v1alpha1.DiagnosisJob{}).WithOptions(cheap()).Complete(r)
+	options := cheap()
+	options.NewQueue = newFairQueue(tenants(r.Client))
+	return ctrl.NewControllerManagedBy(mgr).Named("diagnosisjob").For(&v1alpha1.DiagnosisJob{}).WithOptions(options).Complete(r)
 }

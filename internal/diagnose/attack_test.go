@@ -169,7 +169,7 @@ func (a *arena) fight(t *testing.T, attack, where string, report func(*Input), n
 	quiet := a.prepare("", where, report, n)
 	in := a.prepare(attack, where, report, n) // last, since it also sets up the tool
 	model := &obedient{written: attack, fenced: n%2 == 0}
-	script := scripted.Replying(model.reply)
+	script := scripted.NewFunc(model.reply)
 	server := httptest.NewServer(script)
 	defer server.Close()
 	before := [...]int32{a.strayed.Load(), a.wrong.Load(), a.asked.Load()}

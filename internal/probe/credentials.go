@@ -10,10 +10,13 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
@@ -52,6 +55,9 @@ var (
 	// ErrCredentialNotAllowed means that the Secret is of the wrong type, is incomplete, or does not list the host.
 	ErrCredentialNotAllowed = errors.New("credential not allowed")
 )
+
+// readSecret is how often a Secret is read before it counts as unreadable: for about a second.
+var readSecret = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 3, Jitter: 0.1, Steps: 4}
 
 // redacted stands where a secret was.
 const redacted = "[redacted]"
@@ -183,7 +189,13 @@ func (c Credentials) credential(ctx context.Context, namespace, name string, wan
 
 func (c Credentials) secret(ctx context.Context, namespace, name string, want corev1.SecretType) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	err := c.Reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, secret)
+	// A diagnosis is made once: without the user's probe for a moment's trouble it would blame the wrong one.
+	err := retry.OnError(readSecret, func(err error) bool {
+		return ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err)
+	},
+		func() error {
+			return c.Reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, secret)
+		})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("%w: create the Secret %s of type %s in namespace %s", ErrCredentialNotFound, name, want, namespace)

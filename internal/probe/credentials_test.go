@@ -94,6 +94,25 @@ func TestUserCredential(t *testing.T) {
 	}
 }
 
+func TestASecretThatCannotBeReadForAMomentIsReadAgain(t *testing.T) {
+	name := "agrajag-user-" + tenancy.Hash12("alice")
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	failures := 2
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(secret(name, SecretTypeUser, "token", "t", "hosts", "h")).
+		WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, out client.Object, o ...client.GetOption) error {
+			if failures--; failures >= 0 {
+				return apierrors.NewTimeoutError("busy", 1)
+			}
+			return c.Get(ctx, key, out, o...)
+		}}).Build()
+	if got, err := (Credentials{Reader: c}).User(t.Context(), namespace, "alice", "library"); err != nil || got.Token != "t" {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
 func TestSystemCredential(t *testing.T) {
 	credentials := reader(t, nil,
 		secret("good", SecretTypeSystem, "token", "t", "hosts", "h"),

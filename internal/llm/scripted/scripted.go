@@ -53,27 +53,39 @@ type Request struct {
 	Body string
 }
 
-// Server answers requests by its script. It is an http.Handler, safe for concurrent use.
+// Server answers requests from its script. It is an http.Handler, safe for concurrent use.
 type Server struct {
+	answer   func(request Request, n int) Step
 	mu       sync.Mutex
-	reply    func(Request) Step
 	requests []Request
 }
 
 // New returns a Server that answers with the steps, in order; after the last one with status 500.
 func New(steps ...Step) *Server {
-	n := 0
-	return Replying(func(Request) Step {
-		n++
+	return &Server{answer: func(_ Request, n int) Step {
 		if n > len(steps) {
 			return Step{Status: http.StatusInternalServerError, Text: "the script has ended"}
 		}
 		return steps[n-1]
-	})
+	}}
 }
 
-// Replying returns a Server that answers each request with what reply returns, one at a time.
-func Replying(reply func(Request) Step) *Server { return &Server{reply: reply} }
+// NewFunc returns a Server whose answers depend on what it is asked, for conversations at once or begun anew. It asks for
+// one answer at a time.
+func NewFunc(answer func(Request) Step) *Server {
+	return &Server{answer: func(request Request, _ int) Step { return answer(request) }}
+}
+
+// Turn returns how many answers of the model the request's conversation holds so far.
+func (r Request) Turn() int {
+	turn := 0
+	for _, message := range r.Messages {
+		if message.Role == openai.ChatMessageRoleAssistant {
+			turn++
+		}
+	}
+	return turn
+}
 
 // Requests returns what the server got so far, in order.
 func (s *Server) Requests() []Request {
@@ -126,7 +138,8 @@ func (s *Server) next(request Request) (Step, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = append(s.requests, request)
-	return s.reply(request), len(s.requests)
+	n := len(s.requests)
+	return s.answer(request, n), n
 }
 
 func answer(step Step, model string, n int) openai.ChatCompletionResponse {
