@@ -130,7 +130,8 @@ func (k *Keeper) hold(ctx context.Context, tenant string, least, most int64) (*H
 	return nil, err
 }
 
-// Settle says what the call cost instead of what was held for it. It may be called once.
+// Settle says what the call cost instead of what was held for it. It may be called once. A call that began yesterday
+// counts for yesterday, as much as its block.
 func (h *Hold) Settle(ctx context.Context, spent int64) {
 	k := h.keeper
 	if k == nil {
@@ -140,9 +141,6 @@ func (h *Hold) Settle(ctx context.Context, spent int64) {
 	defer k.mu.Unlock()
 	h.release(spent)
 	h.keeper = nil
-	if k.ledger != h.ledger {
-		return // The day is over: it keeps the block.
-	}
 	k.ledger.all.raise(k.Limits.All)
 	h.own.raise(k.Limits.PerTenant)
 	if err := k.write(ctx, h.own); err != nil { // It cost more than was held. The next hold writes first.

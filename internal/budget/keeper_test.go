@@ -311,6 +311,14 @@ func TestWhatIsEditedByHand(t *testing.T) {
 	})
 }
 
+func TestTheLaterDayOfTwoManagersCounts(t *testing.T) {
+	today, tomorrow := newLedger("2026-05-23"), newLedger("2026-05-24")
+	today.all.add(100)
+	if today.merge(tomorrow) != tomorrow || tomorrow.merge(today) != tomorrow || tomorrow.all.used != 0 {
+		t.Error("two days are mixed, or the earlier one counts")
+	}
+}
+
 func TestAnAccountThatCannotBeKeptSpendsNothing(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, ConfigMapName, errors.New("no role"))
 	for _, tc := range []struct {

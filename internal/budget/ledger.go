@@ -1,7 +1,6 @@
 package budget
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -137,13 +136,12 @@ func (l *ledger) data() map[string]string {
 // wrote says that data is stored now.
 func (l *ledger) wrote() { l.each(func(_ string, a *account) { a.stored = a.mark }) }
 
-// merge takes over what another manager has stored meanwhile. A later day than ours replaces all.
+// merge takes over what another manager has stored meanwhile. A later day than ours replaces all, an earlier one nothing.
 func (l *ledger) merge(theirs *ledger) *ledger {
-	switch cmp.Compare(theirs.day, l.day) {
-	case 1:
+	switch {
+	case theirs.day > l.day:
 		return theirs
-	case -1:
-		l.each(func(_ string, a *account) { a.stored = 0 })
+	case theirs.day < l.day:
 		return l
 	}
 	l.all.add(theirs.all.stored)
