@@ -22,13 +22,14 @@ const (
 	// messageTokens is what endpoints put around a message or a tool, and endpointTokens what they put before a
 	// conversation with tools; both are more than those of any endpoint that was looked at.
 	messageTokens, endpointTokens = 16, 512
-	// bytesPerToken is more than a token holds of a conversation such as ours, whatever the model: less was not charged.
-	bytesPerToken = 8
+	// bytesPerToken is more than a token holds on average: OpenAI's tokenizers make 4 of English, up to 10 of Hindi.
+	bytesPerToken = 16
 )
 
 // worstPrompt returns the most tokens that a request can cost before the answer. A tokenizer makes a token of one byte
-// at worst, which digits, other scripts and encoded data come near to; of our own English prose, in the first message
-// and the tools, it makes less than half as many.
+// at worst: OpenAI's do of rare characters, and nearly so of Amharic (1.1) and emoji (1.3 bytes a token), which rules
+// out any guess by characters. Of our own English prose, in the first message and the tools, they make one of 4 bytes:
+// half of them is safe.
 func worstPrompt(r llm.Request) int64 {
 	worst := int64(endpointTokens)
 	for _, m := range r.Messages {
