@@ -18,6 +18,9 @@ type Limits struct {
 	All int64
 }
 
+// MaxLimit bounds a budget, in tokens, so that sums cannot overflow.
+const MaxLimit = maxTokens
+
 // ExhaustedError says that too little of a budget is left for a call.
 type ExhaustedError struct {
 	// Tenant has spent its budget. Empty: all tenants together have.

@@ -123,8 +123,10 @@ func alreadyDiagnosed(d *Decision, f facts) bool {
 			return true
 		}
 	}
+	// Why a run found nothing has to do with models and budgets, never with the user.
+	key := d.Key.OfAnybody()
 	other := f.job(func(other jobFact) bool {
-		return other.key == d.Key && endedWithin(other.job, f.window, f.now) && other.job.Status.Diagnosis == nil
+		return other.key.OfAnybody() == key && endedWithin(other.job, f.window, f.now) && foundNothing(other.job)
 	})
 	if other == nil {
 		return false
@@ -185,7 +187,18 @@ func endedWithin(job *v1alpha1.DiagnosisJob, span time.Duration, now time.Time) 
 	if isOpen(job) || job.Status.ClosedAt == nil || now.Sub(job.Status.ClosedAt.Time) >= span {
 		return false
 	}
-	return job.Status.Attempts > 0 || meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionStalled)
+	return job.Status.Attempts > 0 || meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionStalled) || isUnpaid(job)
+}
+
+// foundNothing reports whether a closed job has no verdict: its run failed, or could not be paid.
+func foundNothing(job *v1alpha1.DiagnosisJob) bool {
+	return job.Status.Diagnosis == nil || isUnpaid(job)
+}
+
+// isUnpaid reports whether a job closed because a daily budget was used up.
+func isUnpaid(job *v1alpha1.DiagnosisJob) bool {
+	complete := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionComplete)
+	return complete != nil && complete.Reason == v1alpha1.ReasonBudgetExhausted
 }
 
 // leftOf returns what is left of a span since a job ended.

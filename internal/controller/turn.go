@@ -30,12 +30,12 @@ func isOver(job *v1alpha1.DiagnosisJob, d checker.Decision) (ending, bool) {
 		}
 		return ending{}, false
 	}
-	if d.Outcome != checker.Pending {
-		return ending{reason: v1alpha1.CloseStale, why: string(d.Outcome), message: d.Message}, true
-	}
 	if row := coveredBy(d.Rows, d.Key.Signature, job.CreationTimestamp); row != nil {
 		return ending{reason: v1alpha1.CloseStale, why: v1alpha1.ReasonCovered, message: fmt.Sprintf(
 			"Covered by a verdict made since: %s for scope %s by %s", row.Status.LastDiagnosis.Classification, row.Spec.Scope, row.Status.LastDiagnosis.By)}, true
+	}
+	if d.Outcome != checker.Pending {
+		return ending{reason: v1alpha1.CloseStale, why: string(d.Outcome), message: d.Message}, true
 	}
 	return ending{}, false
 }
@@ -94,10 +94,8 @@ func (f *faults) end(one fault) {
 
 // isFirst asks whether no older job of the same fault waits or runs in the project.
 func isFirst(job *v1alpha1.DiagnosisJob, d checker.Decision, others []checker.OpenJob) bool {
-	own := d.Key
-	own.User = ""
+	own := d.Key.OfAnybody()
 	return !slices.ContainsFunc(others, func(other checker.OpenJob) bool {
-		other.Key.User = ""
-		return other.Key == own && registry.Older(other.Job, job)
+		return other.Key.OfAnybody() == own && registry.Older(other.Job, job)
 	})
 }

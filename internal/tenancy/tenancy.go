@@ -109,13 +109,19 @@ func RowName(scope v1alpha1.Scope, scopeID, tool string) string {
 	return slug(tool) + "-" + hash(10, string(scope), scopeID, tool)
 }
 
-// JobKey is the coalescing key of specification §8.2: what it says alike is one fault.
+// JobKey is the coalescing key of specification §8.2: what it says alike is one fault, met by one user.
 type JobKey struct {
 	Scope     v1alpha1.Scope
 	ScopeID   string
 	Tool      string
 	Signature v1alpha1.ErrorSignature
 	User      string
+}
+
+// OfAnybody returns the key without the user: what it says alike is one fault, whoever met it.
+func (k JobKey) OfAnybody() JobKey {
+	k.User = ""
+	return k
 }
 
 // serviceType is the first part of the coalescing key. There is one service engine today.
