@@ -56,7 +56,7 @@ func testOptions() options {
 		webhookHost: host, webhookPort: port, webhookCertDir: certDir,
 		apiAddress: "0", sessionTTL: 24 * time.Hour, userRowTTL: 24 * time.Hour,
 		probeAllow: "127.0.0.0/8", freshnessWindow: 5 * time.Minute, diagnosisWorkers: 4, jobTTL: time.Hour,
-		maxWait: 24 * time.Hour, maxRows: 5000, maxUnknownRows: 100,
+		maxWait: 24 * time.Hour, maxRows: 5000, maxUnknownRows: 100, perRow: 4,
 	}
 }
 

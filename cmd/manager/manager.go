@@ -112,7 +112,7 @@ func newChecker(mgr manager.Manager, o options) (*checker.Checker, error) {
 	})
 	return &checker.Checker{
 		Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Cascade: cascade, Store: store, Clock: clock.RealClock{},
-		OperatorNamespace: o.namespace, FreshnessWindow: o.freshnessWindow, MaxWait: o.maxWait,
+		OperatorNamespace: o.namespace, FreshnessWindow: o.freshnessWindow, MaxWait: o.maxWait, PerRowPerHour: o.perRow,
 	}, nil
 }
 

@@ -27,6 +27,8 @@ type facts struct {
 	window time.Duration
 	// maxWait bounds every wait; zero: health.MaxWait.
 	maxWait time.Duration
+	// perHour bounds the diagnoses of a row within the hour; zero: not at all.
+	perHour int
 }
 
 // jobFact is a job of the same tool, other than the one that carries the report.
@@ -41,9 +43,9 @@ func decide(d *Decision, f facts) {
 	f.maxWait = cmp.Or(f.maxWait, health.MaxWait)
 	d.Rows = f.rows
 	d.Health = health.Effective(f.rows, f.now)
-	questions := []func(*Decision, facts) bool{coolingDown, classified, coalesced, alreadyDiagnosed}
+	questions := []func(*Decision, facts) bool{coolingDown, classified, coalesced, alreadyDiagnosed, tooOften}
 	if f.report.Trigger.IsRecheck() {
-		questions = []func(*Decision, facts) bool{joined}
+		questions = []func(*Decision, facts) bool{joined, tooOften}
 	}
 	d.Outcome = Pending
 	for _, answered := range questions {
@@ -137,7 +139,7 @@ func alreadyDiagnosed(d *Decision, f facts) bool {
 
 // joined asks whether the row is looked at already: by any open job of the tool, or by a recheck just now.
 func joined(d *Decision, f facts) bool {
-	sameRow := func(other jobFact) bool { return other.key.Scope == d.Key.Scope && other.key.ScopeID == d.Key.ScopeID }
+	sameRow := func(other jobFact) bool { return onRow(other, d.Key) }
 	if other := f.job(func(other jobFact) bool { return sameRow(other) && f.waitsFor(other) }); other != nil {
 		d.Outcome, d.Job, d.RetryAfter = Coalesced, other.Name, recheckEvery
 		return true

@@ -62,6 +62,7 @@ type DiagnosisReconciler struct {
 	Queue <-chan event.TypedGenericEvent[*v1alpha1.DiagnosisJob]
 
 	running faults
+	starts  starts
 	waiting waiting
 	// wake queues a job anew; nil until the controller has started.
 	wake func(job types.NamespacedName)
@@ -142,7 +143,7 @@ func (r *DiagnosisReconciler) run(ctx context.Context, job *v1alpha1.DiagnosisJo
 		return err
 	}
 	if !out.Exhausted {
-		if err := r.claim(ctx, job, in.Signature); err != nil {
+		if over, err := r.start(ctx, job, d); over || err != nil {
 			return err
 		}
 		out = r.Engine.Run(ctx, in, chat)
