@@ -31,10 +31,11 @@ type DiagnosisRecipeSpec struct {
 	// +kubebuilder:validation:Maximum=1000000
 	TokenTarget *int64 `json:"tokenTarget,omitempty"`
 
-	// tokenCeiling is what a diagnosis may cost at most, in tokens. No turn begins that could cost more than is left.
+	// tokenCeiling is what a diagnosis may cost at most, in tokens. No turn begins that could cost more than is left: the
+	// first may cost 3000 at least, and with a long error report 10000.
 	// +optional
 	// +kubebuilder:default=60000
-	// +kubebuilder:validation:Minimum=1000
+	// +kubebuilder:validation:Minimum=10000
 	// +kubebuilder:validation:Maximum=1000000
 	TokenCeiling *int64 `json:"tokenCeiling,omitempty"`
 

@@ -140,6 +140,15 @@ func newProjectWith(t testing.TB, credentials bool) project {
 	return p
 }
 
+// newProjectOf creates a namespace of a tenant, in which the manager may read credentials.
+func newProjectOf(t *testing.T, tenant project) project {
+	t.Helper()
+	p := project{t: t, namespace: fmt.Sprintf("project-%d-of-a-tenant", projects.Add(1))}
+	p.must(env.Namespace(t.Context(), p.namespace, tenant.namespace))
+	p.must(env.Bind(t.Context(), p.namespace, "agrajag-credential-reader", testenv.ManagerUser))
+	return p
+}
+
 func (p project) must(err error) {
 	p.t.Helper()
 	if err != nil {
