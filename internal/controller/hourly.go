@@ -76,7 +76,7 @@ func (s *starts) prune(now time.Time) {
 // start claims a job, or closes it if its row was diagnosed as often within the hour as it may be.
 func (r *DiagnosisReconciler) start(ctx context.Context, job *v1alpha1.DiagnosisJob, d checker.Decision) (over bool, err error) {
 	most := r.Checker.PerRowPerHour
-	if job.Status.Phase == v1alpha1.PhaseRunning || !checker.LimitedByHour(job.Spec.Trigger) {
+	if job.Status.Attempts > 0 || !checker.LimitedByHour(job.Spec.Trigger) {
 		most = 0
 	}
 	row, now := faultOf(d).row, r.Clock.Now()
