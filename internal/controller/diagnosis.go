@@ -99,6 +99,10 @@ func (r *DiagnosisReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 	}
 	r.waiting.remove(req.NamespacedName)
 	defer r.release(fault)
+	d, behind, err := r.afresh(ctx, job, fault)
+	if err != nil || behind {
+		return ctrl.Result{RequeueAfter: waitCache}, err
+	}
 	// Uncached, since what follows is paid for.
 	if err := r.Live.Get(ctx, req.NamespacedName, job); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)

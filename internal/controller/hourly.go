@@ -52,6 +52,14 @@ func (s *starts) begin(row health.Key, own checker.Start, stored []checker.Start
 	return nil
 }
 
+// has reports whether this manager began a job of a row within the hour.
+func (s *starts) has(row health.Key, job types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.rows[row][job]
+	return ok
+}
+
 // forget takes back a start that came to nothing.
 func (s *starts) forget(row health.Key, job types.UID) {
 	s.mu.Lock()

@@ -1,9 +1,11 @@
 package controller
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -90,6 +92,25 @@ func (f *faults) end(one fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.open, one)
+}
+
+// waitCache is how soon a job is looked at again that waits for the cache alone.
+const waitCache = 200 * time.Millisecond
+
+// afresh decides a job once more when no other run of its fault is under way any more: since it was decided one may have
+// ended. The cache is behind if it still shows such a run's job as open; whether that one found anything it cannot tell.
+func (r *DiagnosisReconciler) afresh(ctx context.Context, job *v1alpha1.DiagnosisJob, one fault) (d checker.Decision, behind bool, err error) {
+	others, err := r.Checker.OpenJobs(ctx, job)
+	if err != nil {
+		return d, false, err
+	}
+	for _, other := range others {
+		if other.Key.Signature == one.signature && r.starts.has(one.row, other.Job.UID) {
+			return d, true, nil
+		}
+	}
+	d, err = r.decide(ctx, job)
+	return d, false, err
 }
 
 // isFirst asks whether no older job of the same fault waits or runs in the project.
