@@ -121,6 +121,18 @@ const (
 	// ConditionStalled of a DiagnosisJob is True when it closed without a verdict because something has
 	// to be mended; the message says what.
 	ConditionStalled = "Stalled"
+	// ConditionWithinTokenTarget of a DiagnosisJob is True when its diagnosis cost no more than the recipe's tokenTarget,
+	// False as a warning when it cost more. It is absent where nothing was diagnosed. The verdict holds either way, so
+	// generic status readers need not know it.
+	ConditionWithinTokenTarget = "WithinTokenTarget"
+)
+
+// Reasons of WithinTokenTarget.
+const (
+	// ReasonWithinTokenTarget goes with WithinTokenTarget=True.
+	ReasonWithinTokenTarget = "WithinTokenTarget"
+	// ReasonTokenTargetExceeded goes with WithinTokenTarget=False.
+	ReasonTokenTargetExceeded = "TokenTargetExceeded"
 )
 
 // Reasons of Complete, Reconciling and Stalled.
@@ -138,7 +150,13 @@ const (
 	ReasonClassified = "Classified"
 	// ReasonFallback says that the run ended without a usable verdict, so that the fallback was applied.
 	ReasonFallback = "Fallback"
-	// ReasonCoalesced says that an older job for the same fault is open.
+	// ReasonBudgetExhausted says that too little of a daily token budget was left for a verdict, so that the fallback was
+	// applied; the message says whose budget, and when it comes back.
+	ReasonBudgetExhausted = "BudgetExhausted"
+	// ReasonBudgetNotKept says that the account of the daily token budget cannot be written, so that nothing may be spent.
+	ReasonBudgetNotKept = "BudgetNotKept"
+	// ReasonCoalesced says that another job stands for this one: an older one for the same fault, or the newest of a row
+	// that was diagnosed as often within the hour as it may be; the message names it.
 	ReasonCoalesced = "Coalesced"
 	// ReasonCovered says that another job's verdict, made after this job was created, covers it.
 	ReasonCovered = "Covered"

@@ -193,7 +193,7 @@ type DiagnosisJobStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Complete, Reconciling and Stalled.
+	// conditions are Complete, Reconciling, Stalled and, after a diagnosis, WithinTokenTarget.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

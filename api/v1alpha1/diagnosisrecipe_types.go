@@ -23,17 +23,19 @@ type DiagnosisRecipeSpec struct {
 	// +kubebuilder:validation:Maximum=6
 	MaxIterations *int32 `json:"maxIterations,omitempty"`
 
-	// tokenTarget is what a diagnosis should cost at most, in tokens; a job that cost more says so.
+	// tokenTarget is what a diagnosis should cost at most, in tokens; a job that cost more says so by its condition
+	// WithinTokenTarget.
 	// +optional
 	// +kubebuilder:default=20000
 	// +kubebuilder:validation:Minimum=1000
 	// +kubebuilder:validation:Maximum=1000000
 	TokenTarget *int64 `json:"tokenTarget,omitempty"`
 
-	// tokenCeiling is what a diagnosis may cost at most, in tokens. No further turn begins above it.
+	// tokenCeiling is what a diagnosis may cost at most, in tokens. No turn begins that could cost more than is left: the
+	// first may cost 3000 at least, and with a long error report 10000.
 	// +optional
 	// +kubebuilder:default=60000
-	// +kubebuilder:validation:Minimum=1000
+	// +kubebuilder:validation:Minimum=10000
 	// +kubebuilder:validation:Maximum=1000000
 	TokenCeiling *int64 `json:"tokenCeiling,omitempty"`
 

@@ -302,6 +302,10 @@ func TestSettingsThatCannotBeAreRefused(t *testing.T) {
 		{"a model behind no address", func(o *options) { o.models, o.modelEndpoint = "m", "models" }, "--model-endpoint"},
 		{"jobs that go before they are of use", func(o *options) { o.jobTTL = time.Second }, "--job-ttl"},
 		{"a wait of more than a day", func(o *options) { o.maxWait = 25 * time.Hour }, "--max-wait must be from 1m to 24h"},
+		{"a budget below nothing", func(o *options) { o.budgets.All = -1 }, "--daily-token-budget must be from 0"},
+		{"a tenant's budget that sums cannot hold", func(o *options) { o.budgets.PerTenant = 1 << 62 }, "--daily-token-budget-per-tenant must be from 0"},
+		{"a limit below nothing", func(o *options) { o.perRow = -1 }, "--diagnoses-per-row-per-hour must be from 0"},
+		{"jobs that go before they are counted", func(o *options) { o.jobTTL = 59 * time.Minute }, "--job-ttl must be at least 1h"},
 		{"no namespace", func(o *options) { o.namespace = "" }, "--namespace"},
 		{"no rows", func(o *options) { o.maxRows = 0 }, "--max-rows"},
 	} {

@@ -56,7 +56,7 @@ func testOptions() options {
 		webhookHost: host, webhookPort: port, webhookCertDir: certDir,
 		apiAddress: "0", sessionTTL: 24 * time.Hour, userRowTTL: 24 * time.Hour,
 		probeAllow: "127.0.0.0/8", freshnessWindow: 5 * time.Minute, diagnosisWorkers: 4, jobTTL: time.Hour,
-		maxWait: 24 * time.Hour, maxRows: 5000, maxUnknownRows: 100,
+		maxWait: 24 * time.Hour, maxRows: 5000, maxUnknownRows: 100, perRow: 4,
 	}
 }
 
@@ -137,6 +137,15 @@ func newProjectWith(t testing.TB, credentials bool) project {
 	if credentials {
 		p.must(env.Bind(t.Context(), p.namespace, "agrajag-credential-reader", testenv.ManagerUser))
 	}
+	return p
+}
+
+// newProjectOf creates a namespace of a tenant, in which the manager may read credentials.
+func newProjectOf(t *testing.T, tenant project) project {
+	t.Helper()
+	p := project{t: t, namespace: fmt.Sprintf("project-%d-of-a-tenant", projects.Add(1))}
+	p.must(env.Namespace(t.Context(), p.namespace, tenant.namespace))
+	p.must(env.Bind(t.Context(), p.namespace, "agrajag-credential-reader", testenv.ManagerUser))
 	return p
 }
 

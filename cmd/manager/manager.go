@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/budget"
 	"github.com/agrajag-dev/agrajag/internal/checker"
 	"github.com/agrajag-dev/agrajag/internal/controller"
 	"github.com/agrajag-dev/agrajag/internal/diagnose"
@@ -111,7 +112,7 @@ func newChecker(mgr manager.Manager, o options) (*checker.Checker, error) {
 	})
 	return &checker.Checker{
 		Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Cascade: cascade, Store: store, Clock: clock.RealClock{},
-		OperatorNamespace: o.namespace, FreshnessWindow: o.freshnessWindow, MaxWait: o.maxWait,
+		OperatorNamespace: o.namespace, FreshnessWindow: o.freshnessWindow, MaxWait: o.maxWait, PerRowPerHour: o.perRow,
 	}, nil
 }
 
@@ -144,6 +145,7 @@ func addControllers(mgr manager.Manager, check *checker.Checker, o options) erro
 			Client: c, Live: mgr.GetAPIReader(), Checker: check, Clock: now, Recorder: recorder, Queue: queue,
 			Engine:  &diagnose.Engine{Prober: probe.New(probe.Options{Guard: guard, Clock: now}), Credentials: credentials, Clock: now},
 			Chats:   chats(o, guard, credentials),
+			Budget:  &budget.Keeper{Client: c, Live: mgr.GetAPIReader(), Clock: now, Recorder: recorder, Namespace: o.namespace, Limits: o.budgets},
 			Holder:  host + "_" + string(uuid.NewUUID()),
 			Workers: o.diagnosisWorkers,
 		}).SetupWithManager(mgr),

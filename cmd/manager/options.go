@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/agrajag-dev/agrajag/internal/budget"
 	"github.com/agrajag-dev/agrajag/internal/checker"
 	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/probe"
@@ -45,6 +46,8 @@ type options struct {
 	maxWait          time.Duration
 	maxRows          int
 	maxUnknownRows   int
+	budgets          budget.Limits
+	perRow           int
 }
 
 // bind declares the flags.
@@ -66,6 +69,9 @@ func (o *options) bind(f *flag.FlagSet) {
 	f.StringVar(&o.probeAllow, "probe-allow", "", "CIDRs, separated by commas, that probes may reach although they are refused by default (loopback, link-local, cloud metadata)")
 	f.StringVar(&o.probeDeny, "probe-deny", "", "CIDRs, separated by commas, that probes may not reach besides; the address at which the manager reaches the API server is always among them. --probe-allow beats it")
 	f.DurationVar(&o.freshnessWindow, "freshness-window", checker.DefaultFreshnessWindow, "how long a verdict spares the same unclear error another diagnosis; 0: not at all")
+	f.Int64Var(&o.budgets.PerTenant, "daily-token-budget-per-tenant", 1_000_000, "tokens that a tenant's diagnoses may cost in a day (UTC); a typical one costs 5000; when they are used up, jobs close with the fallback; 0: no budget. The built-in diagnostician costs none")
+	f.Int64Var(&o.budgets.All, "daily-token-budget", 10_000_000, "tokens that all diagnoses together may cost in a day (UTC); 0: no budget")
+	f.IntVar(&o.perRow, "diagnoses-per-row-per-hour", 4, "how many diagnoses of a health row may begin within an hour, however many errors its tool has; further reports join the newest; 0: as many as there are errors")
 	f.IntVar(&o.diagnosisWorkers, "diagnosis-workers", 4, "how many diagnoses run at once")
 	f.DurationVar(&o.jobTTL, "job-ttl", time.Hour, "how long a closed DiagnosisJob is kept")
 	f.DurationVar(&o.sessionTTL, "session-ttl", 24*time.Hour, "how long after its last write the ToolHealth of a session is kept; a runtime that tells when sessions end has it deleted at once")
@@ -96,11 +102,22 @@ func (o *options) validate() error {
 	if o.sessionTTL < time.Minute || o.userRowTTL < time.Minute {
 		problems = append(problems, errors.New("--session-ttl and --user-row-ttl must be at least 1m"))
 	}
+	if o.perRow < 0 || o.perRow > 60 {
+		problems = append(problems, fmt.Errorf("--diagnoses-per-row-per-hour must be from 0, which is no limit, to 60, not %d", o.perRow))
+	}
+	if o.perRow > 0 && o.jobTTL < checker.StartSpan {
+		problems = append(problems, fmt.Errorf("--job-ttl must be at least %s with --diagnoses-per-row-per-hour, which counts closed jobs: %s is too soon to delete them", checker.StartSpan, o.jobTTL))
+	}
 	if o.maxWait < time.Minute || o.maxWait > health.MaxWait {
 		problems = append(problems, fmt.Errorf("--max-wait must be from 1m to %s, not %s", health.MaxWait, o.maxWait))
 	}
 	if o.maxRows < 1 || o.maxUnknownRows < 1 {
 		problems = append(problems, errors.New("--max-rows and --max-unknown-tool-rows must be at least 1"))
+	}
+	for flag, tokens := range map[string]int64{"--daily-token-budget-per-tenant": o.budgets.PerTenant, "--daily-token-budget": o.budgets.All} {
+		if tokens < 0 || tokens > budget.MaxLimit {
+			problems = append(problems, fmt.Errorf("%s must be from 0, which is none, to %d, not %d", flag, int64(budget.MaxLimit), tokens))
+		}
 	}
 	if u, err := url.Parse(o.modelEndpoint); o.models != "" && (err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http")) {
 		problems = append(problems, errors.New("--model-endpoint must be an address such as https://models.example.com/v1"))

@@ -103,6 +103,8 @@ type Decision struct {
 	// Job names the job that diagnoses the error, if one does, or that did lately: JobEnded.
 	Job      string
 	JobEnded bool
+	// Starts are the diagnoses of the row that other jobs began within the hour, newest first, where it was asked for.
+	Starts []Start
 	// Message tells the caller in a sentence or two what it is and what to do.
 	Message string
 	// Hint tells the user what to do, where the user can do something.
@@ -133,6 +135,8 @@ type Checker struct {
 	MaxWait time.Duration
 	// FreshnessWindow is how long a verdict spares the same error another diagnosis; zero: not at all.
 	FreshnessWindow time.Duration
+	// PerRowPerHour is how many diagnoses of a row may begin within an hour; zero: as many as there are errors.
+	PerRowPerHour int
 
 	signatures signatures
 }
@@ -162,7 +166,7 @@ func (c *Checker) Check(ctx context.Context, r Report, mode Mode) (Decision, err
 		return d, nil
 	}
 	now := c.Clock.Now()
-	f := facts{now: now, report: r, window: c.FreshnessWindow, maxWait: c.MaxWait}
+	f := facts{now: now, report: r, window: c.FreshnessWindow, maxWait: c.MaxWait, perHour: c.PerRowPerHour}
 	if f.rows, err = c.Store.Caller(ctx, health.CallerKeys(place, r.Tool, r.User, r.Session)); err != nil {
 		return Decision{}, err
 	}

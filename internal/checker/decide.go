@@ -27,6 +27,8 @@ type facts struct {
 	window time.Duration
 	// maxWait bounds every wait; zero: health.MaxWait.
 	maxWait time.Duration
+	// perHour bounds the diagnoses of a row within the hour; zero: not at all.
+	perHour int
 }
 
 // jobFact is a job of the same tool, other than the one that carries the report.
@@ -41,9 +43,9 @@ func decide(d *Decision, f facts) {
 	f.maxWait = cmp.Or(f.maxWait, health.MaxWait)
 	d.Rows = f.rows
 	d.Health = health.Effective(f.rows, f.now)
-	questions := []func(*Decision, facts) bool{coolingDown, classified, coalesced, alreadyDiagnosed}
+	questions := []func(*Decision, facts) bool{coolingDown, classified, coalesced, alreadyDiagnosed, tooOften}
 	if f.report.Trigger.IsRecheck() {
-		questions = []func(*Decision, facts) bool{joined}
+		questions = []func(*Decision, facts) bool{joined, tooOften}
 	}
 	d.Outcome = Pending
 	for _, answered := range questions {
@@ -123,8 +125,10 @@ func alreadyDiagnosed(d *Decision, f facts) bool {
 			return true
 		}
 	}
+	// Why a run found nothing has to do with models and budgets, never with the user.
+	key := d.Key.OfAnybody()
 	other := f.job(func(other jobFact) bool {
-		return other.key == d.Key && endedWithin(other.job, f.window, f.now) && other.job.Status.Diagnosis == nil
+		return other.key.OfAnybody() == key && endedWithin(other.job, f.window, f.now) && foundNothing(other.job)
 	})
 	if other == nil {
 		return false
@@ -135,7 +139,7 @@ func alreadyDiagnosed(d *Decision, f facts) bool {
 
 // joined asks whether the row is looked at already: by any open job of the tool, or by a recheck just now.
 func joined(d *Decision, f facts) bool {
-	sameRow := func(other jobFact) bool { return other.key.Scope == d.Key.Scope && other.key.ScopeID == d.Key.ScopeID }
+	sameRow := func(other jobFact) bool { return onRow(other, d.Key) }
 	if other := f.job(func(other jobFact) bool { return sameRow(other) && f.waitsFor(other) }); other != nil {
 		d.Outcome, d.Job, d.RetryAfter = Coalesced, other.Name, recheckEvery
 		return true
@@ -185,7 +189,18 @@ func endedWithin(job *v1alpha1.DiagnosisJob, span time.Duration, now time.Time) 
 	if isOpen(job) || job.Status.ClosedAt == nil || now.Sub(job.Status.ClosedAt.Time) >= span {
 		return false
 	}
-	return job.Status.Attempts > 0 || meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionStalled)
+	return job.Status.Attempts > 0 || meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionStalled) || isUnpaid(job)
+}
+
+// foundNothing reports whether a closed job has no verdict: its run failed, or could not be paid.
+func foundNothing(job *v1alpha1.DiagnosisJob) bool {
+	return job.Status.Diagnosis == nil || isUnpaid(job)
+}
+
+// isUnpaid reports whether a job closed because a daily budget was used up.
+func isUnpaid(job *v1alpha1.DiagnosisJob) bool {
+	complete := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionComplete)
+	return complete != nil && complete.Reason == v1alpha1.ReasonBudgetExhausted
 }
 
 // leftOf returns what is left of a span since a job ended.

@@ -97,6 +97,13 @@ func stalled(job *v1alpha1.DiagnosisJob) {
 	job.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRecipeInvalid}}
 }
 
+// unpaid closes a job at t0 that was not run because a budget was used up.
+func unpaid(job *v1alpha1.DiagnosisJob) {
+	job.Status.Phase, job.Status.ClosedAt = v1alpha1.PhaseClosed, at(0)
+	job.Status.Diagnosis = &v1alpha1.Diagnosis{Classification: v1alpha1.Unclear}
+	job.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonBudgetExhausted}}
+}
+
 // yielded closes a job at t0 that was left to another one.
 func yielded(job *v1alpha1.DiagnosisJob) {
 	job.Status.Phase, job.Status.ClosedAt = v1alpha1.PhaseClosed, at(0)
@@ -284,7 +291,11 @@ func TestAFreshVerdictSparesADiagnosis(t *testing.T) {
 		{name: "with a window of 0 it is, as soon as it no longer stands for the report", jobs: ended(failed), after: 30 * time.Second, window: 0, want: pending},
 		{name: "a job that was left to another says nothing", jobs: ended(yielded), after: time.Minute, window: window, want: pending},
 		{name: "a job with a verdict speaks through the row", jobs: ended(diagnosed(v1alpha1.Intermittent)), after: time.Minute, window: window, want: pending},
-		{name: "another user's run says nothing", jobs: []jobFact{jobOf("ended", report(func(r *Report) { r.User = "bob" }), "http-5xx", failed)}, after: time.Minute, window: window, want: pending},
+		{name: "why another user's run failed has nothing to do with the user", jobs: []jobFact{jobOf("ended", report(func(r *Report) { r.User = "bob" }), "http-5xx", failed)},
+			after: time.Minute, window: window, want: byJob(4 * time.Minute)},
+		{name: "another user's verdict speaks through the rows that the caller has", jobs: []jobFact{jobOf("ended", report(func(r *Report) { r.User = "bob" }), "http-5xx", diagnosed(v1alpha1.UserSpecificTechnical))},
+			after: time.Minute, window: window, want: pending},
+		{name: "a job that no budget paid for is no verdict, and not repeated at once", jobs: ended(unpaid), after: time.Minute, window: window, want: byJob(4 * time.Minute)},
 	} {
 		tc.verdict, tc.report = unclear503, report()
 		t.Run(tc.name, tc.run)

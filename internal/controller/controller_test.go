@@ -102,6 +102,10 @@ func TestIsOver(t *testing.T) {
 			decision: with(pending, func(d *checker.Decision) { d.Outcome = checker.CoolingDown }), want: v1alpha1.ReasonCoolingDown},
 		{name: "a later verdict on the same error covers", job: jobOf("j", 0, nil),
 			decision: with(pending, func(d *checker.Decision) { d.Rows = rowWith("http-5xx", time.Second) }), want: v1alpha1.ReasonCovered},
+		{name: "that it covers is said, though it is fresh as well", job: jobOf("j", 0, nil),
+			decision: with(pending, func(d *checker.Decision) {
+				d.Outcome, d.Rows = checker.AlreadyDiagnosed, rowWith("http-5xx", time.Second)
+			}), want: v1alpha1.ReasonCovered},
 		{name: "a verdict of the same second may be older", job: jobOf("j", 0, nil),
 			decision: with(pending, func(d *checker.Decision) { d.Rows = rowWith("http-5xx", 0) })},
 		{name: "a verdict on another error covers nothing", job: jobOf("j", 0, nil),

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/budget"
 	"github.com/agrajag-dev/agrajag/internal/checker"
 	"github.com/agrajag-dev/agrajag/internal/diagnose"
 	"github.com/agrajag-dev/agrajag/internal/health"
@@ -44,11 +45,13 @@ type Chats func(ctx context.Context, ai *diagnose.AI) (llm.Chat, error)
 
 // DiagnosisReconciler runs diagnoses, on the leader only, in a bounded pool of its own.
 type DiagnosisReconciler struct {
-	Client   client.Client
-	Live     client.Reader
-	Checker  *checker.Checker
-	Engine   *diagnose.Engine
-	Chats    Chats
+	Client  client.Client
+	Live    client.Reader
+	Checker *checker.Checker
+	Engine  *diagnose.Engine
+	Chats   Chats
+	// Budget keeps what may be spent in a day. Nil: nothing is counted.
+	Budget   *budget.Keeper
 	Clock    clock.PassiveClock
 	Recorder events.EventRecorder
 	// Holder is this manager's name in the jobs that it runs.
@@ -59,6 +62,7 @@ type DiagnosisReconciler struct {
 	Queue <-chan event.TypedGenericEvent[*v1alpha1.DiagnosisJob]
 
 	running faults
+	starts  starts
 	waiting waiting
 	// wake queues a job anew; nil until the controller has started.
 	wake func(job types.NamespacedName)
@@ -95,6 +99,10 @@ func (r *DiagnosisReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 	}
 	r.waiting.remove(req.NamespacedName)
 	defer r.release(fault)
+	d, behind, err := r.afresh(ctx, job, fault)
+	if err != nil || behind {
+		return ctrl.Result{RequeueAfter: waitCache}, err
+	}
 	// Uncached, since what follows is paid for.
 	if err := r.Live.Get(ctx, req.NamespacedName, job); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -126,6 +134,10 @@ func (r *DiagnosisReconciler) decide(ctx context.Context, job *v1alpha1.Diagnosi
 // run claims a job, diagnoses, writes what follows and closes the job.
 func (r *DiagnosisReconciler) run(ctx context.Context, job *v1alpha1.DiagnosisJob, d checker.Decision) error {
 	in, chat, err := r.prepare(ctx, job, d)
+	out := diagnose.Outcome{}
+	if err == nil {
+		out, err = r.afford(ctx, in)
+	}
 	var problem *stalledError
 	if errors.As(err, &problem) {
 		job.Status.ErrorSignature = in.Signature
@@ -134,16 +146,27 @@ func (r *DiagnosisReconciler) run(ctx context.Context, job *v1alpha1.DiagnosisJo
 	if err != nil {
 		return err
 	}
-	if err := r.claim(ctx, job, in.Signature); err != nil {
-		return err
+	if !out.Exhausted {
+		if over, err := r.start(ctx, job, d); over || err != nil {
+			return err
+		}
+		out = r.Engine.Run(ctx, in, chat)
 	}
-	out := r.Engine.Run(ctx, in, chat)
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("job %s was interrupted: %w", client.ObjectKeyFromObject(job), err) // Whoever leads next runs it again.
 	}
+	return r.conclude(ctx, job, in, out)
+}
+
+// conclude writes what follows from a run, or from a budget that was too small for one, and closes the job.
+func (r *DiagnosisReconciler) conclude(ctx context.Context, job *v1alpha1.DiagnosisJob, in diagnose.Input, out diagnose.Outcome) error {
 	applied := diagnose.Decide(in, out, r.Clock.Now())
 	end := endingOf(in, out, applied)
+	if out.Exhausted {
+		job.Status.ErrorSignature, end.why = in.Signature, v1alpha1.ReasonBudgetExhausted
+	}
 	record(job, out, applied)
+	r.judgeCost(job, in.Limits.TokenTarget)
 	for _, row := range applied.Rows {
 		err := r.apply(ctx, row)
 		switch {
@@ -155,9 +178,6 @@ func (r *DiagnosisReconciler) run(ctx context.Context, job *v1alpha1.DiagnosisJo
 		default:
 			end = notStored(job, applied.Diagnosis, err)
 		}
-	}
-	if used := out.Usage.PromptTokens + out.Usage.CompletionTokens; used > in.Limits.TokenTarget {
-		end.message += fmt.Sprintf(" (it cost %d tokens, above the target of %d)", used, in.Limits.TokenTarget)
 	}
 	return r.finish(ctx, job, end)
 }

@@ -71,6 +71,7 @@ func (r *DiagnosisReconciler) prepare(ctx context.Context, job *v1alpha1.Diagnos
 	if err != nil {
 		return in, nil, &stalledError{v1alpha1.ReasonModelUnavailable, v1alpha1.FailureCredentials, diagnose.FailedCredential, err}
 	}
+	in.Account = r.account(chat, in.Place)
 	return in, chat, nil
 }
 

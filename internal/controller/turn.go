@@ -1,9 +1,11 @@
 package controller
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -30,12 +32,12 @@ func isOver(job *v1alpha1.DiagnosisJob, d checker.Decision) (ending, bool) {
 		}
 		return ending{}, false
 	}
-	if d.Outcome != checker.Pending {
-		return ending{reason: v1alpha1.CloseStale, why: string(d.Outcome), message: d.Message}, true
-	}
 	if row := coveredBy(d.Rows, d.Key.Signature, job.CreationTimestamp); row != nil {
 		return ending{reason: v1alpha1.CloseStale, why: v1alpha1.ReasonCovered, message: fmt.Sprintf(
 			"Covered by a verdict made since: %s for scope %s by %s", row.Status.LastDiagnosis.Classification, row.Spec.Scope, row.Status.LastDiagnosis.By)}, true
+	}
+	if d.Outcome != checker.Pending {
+		return ending{reason: v1alpha1.CloseStale, why: string(d.Outcome), message: d.Message}, true
 	}
 	return ending{}, false
 }
@@ -92,12 +94,29 @@ func (f *faults) end(one fault) {
 	delete(f.open, one)
 }
 
+// waitCache is how soon a job is looked at again that waits for the cache alone.
+const waitCache = 200 * time.Millisecond
+
+// afresh decides a job once more when no other run of its fault is under way any more: since it was decided one may have
+// ended. The cache is behind if it still shows such a run's job as open; whether that one found anything it cannot tell.
+func (r *DiagnosisReconciler) afresh(ctx context.Context, job *v1alpha1.DiagnosisJob, one fault) (d checker.Decision, behind bool, err error) {
+	others, err := r.Checker.OpenJobs(ctx, job)
+	if err != nil {
+		return d, false, err
+	}
+	for _, other := range others {
+		if other.Key.Signature == one.signature && r.starts.has(one.row, other.Job.UID) {
+			return d, true, nil
+		}
+	}
+	d, err = r.decide(ctx, job)
+	return d, false, err
+}
+
 // isFirst asks whether no older job of the same fault waits or runs in the project.
 func isFirst(job *v1alpha1.DiagnosisJob, d checker.Decision, others []checker.OpenJob) bool {
-	own := d.Key
-	own.User = ""
+	own := d.Key.OfAnybody()
 	return !slices.ContainsFunc(others, func(other checker.OpenJob) bool {
-		other.Key.User = ""
-		return other.Key == own && registry.Older(other.Job, job)
+		return other.Key.OfAnybody() == own && registry.Older(other.Job, job)
 	})
 }

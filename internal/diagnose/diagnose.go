@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/budget"
 	"github.com/agrajag-dev/agrajag/internal/classify"
 	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/probe"
@@ -26,7 +27,7 @@ type Limits struct {
 	MaxIterations int
 	// TokenTarget is what a diagnosis should cost at most.
 	TokenTarget int64
-	// TokenCeiling ends a diagnosis: no turn begins once so much is used.
+	// TokenCeiling ends a diagnosis: no turn begins that could cost more than is left of it.
 	TokenCeiling int64
 	// Deadline bounds the time of a diagnosis.
 	Deadline time.Duration
@@ -49,6 +50,8 @@ type Input struct {
 	Limits Limits
 	// AI is where the model is configured that diagnoses. Nil: with the operator.
 	AI *AI
+	// Account is what the tenant may spend today. Nil: there is no budget.
+	Account *budget.Account
 }
 
 // Evidence is what one probe that was sent says about the tool, as far as a verdict may rest on it.
@@ -74,6 +77,8 @@ type Outcome struct {
 	Output Output
 	// Fallback says why there is no usable verdict, so that the fallback applies (specification §5.2).
 	Fallback string
+	// Exhausted says that a daily budget is why.
+	Exhausted bool
 	// Err says why there is none at all: the model could not be asked, or time ran out. Nothing follows from such a run.
 	Err error
 }

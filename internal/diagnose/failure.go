@@ -18,6 +18,8 @@ const (
 	FailedRecipe = "RecipeInvalid"
 	// FailedCredential means that the model's key cannot be had.
 	FailedCredential = "CredentialUnusable"
+	// FailedBudget means that the account of the daily token budget cannot be kept.
+	FailedBudget = "BudgetNotKept"
 	// FailedStore means that the verdict could not be written into ToolHealth.
 	FailedStore = "NotStored"
 	// FailedManager means that the manager was lost during the run.

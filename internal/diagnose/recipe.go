@@ -80,7 +80,7 @@ func limitsOf(spec v1alpha1.DiagnosisRecipeSpec) (Limits, error) {
 		within(&maxProbes, "maxProbes", wide(spec.MaxProbes), 0, v1alpha1.MaxProbeAudits),
 		within(&maxIterations, "maxIterations", wide(spec.MaxIterations), 1, 6),
 		within(&limits.TokenTarget, "tokenTarget", spec.TokenTarget, 1000, 1_000_000),
-		within(&limits.TokenCeiling, "tokenCeiling", spec.TokenCeiling, 1000, 1_000_000),
+		within(&limits.TokenCeiling, "tokenCeiling", spec.TokenCeiling, 10_000, 1_000_000),
 		within(&seconds, "activeDeadlineSeconds", wide(spec.ActiveDeadlineSeconds), 5, 900),
 	)
 	limits.MaxProbes, limits.MaxIterations = int(maxProbes), int(maxIterations)

@@ -37,9 +37,9 @@ func TestResolveRecipe(t *testing.T) {
 		{
 			name: "the project's limits and the tenant's model", place: place,
 			project: recipe("essays", v1alpha1.DiagnosisRecipeSpec{MaxProbes: ptr.To[int32](1), MaxIterations: ptr.To[int32](2), TokenTarget: ptr.To[int64](2000),
-				TokenCeiling: ptr.To[int64](3000), ActiveDeadlineSeconds: ptr.To[int32](7), MaxScope: v1alpha1.ScopeUser}),
+				TokenCeiling: ptr.To[int64](13_000), ActiveDeadlineSeconds: ptr.To[int32](7), MaxScope: v1alpha1.ScopeUser}),
 			tenant:     recipe("acme", v1alpha1.DiagnosisRecipeSpec{MaxProbes: ptr.To[int32](6), AI: model}),
-			wantLimits: Limits{MaxProbes: 1, MaxIterations: 2, TokenTarget: 2000, TokenCeiling: 3000, Deadline: 7 * time.Second, MaxScope: v1alpha1.ScopeUser},
+			wantLimits: Limits{MaxProbes: 1, MaxIterations: 2, TokenTarget: 2000, TokenCeiling: 13_000, Deadline: 7 * time.Second, MaxScope: v1alpha1.ScopeUser},
 			wantAI:     &AI{Endpoint: "https://models.example/v1", Models: []string{"big", "small"}, Credential: "key", Namespace: "acme"},
 		},
 		{
@@ -52,6 +52,13 @@ func TestResolveRecipe(t *testing.T) {
 			name: "a project's model is ignored where it belongs to a tenant", place: place,
 			project: recipe("essays", v1alpha1.DiagnosisRecipeSpec{AI: other}), tenant: recipe("acme", v1alpha1.DiagnosisRecipeSpec{}),
 			wantLimits: DefaultLimits(),
+		},
+		{
+			name: "nothing of a project's model is mixed into the tenant's", place: place,
+			project:    recipe("essays", v1alpha1.DiagnosisRecipeSpec{AI: model}),
+			tenant:     recipe("acme", v1alpha1.DiagnosisRecipeSpec{AI: other}),
+			wantLimits: DefaultLimits(),
+			wantAI:     &AI{Endpoint: "http://other.example", Models: []string{"own"}, Namespace: "acme"},
 		},
 		{
 			name: "a project without a tenant is its own tenant", place: alone,
@@ -87,7 +94,8 @@ func TestABrokenRecipeMeansNoDiagnosis(t *testing.T) {
 		{"more probes than the hard cap", v1alpha1.DiagnosisRecipeSpec{MaxProbes: ptr.To[int32](7)}, "spec.maxProbes must be from 0 to 6, not 7"},
 		{"no iteration", v1alpha1.DiagnosisRecipeSpec{MaxIterations: ptr.To[int32](0)}, "spec.maxIterations must be from 1 to 6"},
 		{"a ceiling of nothing", v1alpha1.DiagnosisRecipeSpec{TokenCeiling: ptr.To[int64](-1)}, "spec.tokenCeiling"},
-		{"a target above the ceiling", v1alpha1.DiagnosisRecipeSpec{TokenTarget: ptr.To[int64](5000), TokenCeiling: ptr.To[int64](4000)}, "spec.tokenTarget must not be above"},
+		{"a ceiling under which no call fits", v1alpha1.DiagnosisRecipeSpec{TokenTarget: ptr.To[int64](1000), TokenCeiling: ptr.To[int64](9999)}, "spec.tokenCeiling must be from 10000"},
+		{"a target above the ceiling", v1alpha1.DiagnosisRecipeSpec{TokenTarget: ptr.To[int64](15_000), TokenCeiling: ptr.To[int64](14_000)}, "spec.tokenTarget must not be above"},
 		{"no time", v1alpha1.DiagnosisRecipeSpec{ActiveDeadlineSeconds: ptr.To[int32](0)}, "spec.activeDeadlineSeconds"},
 		{"a scope that is none", v1alpha1.DiagnosisRecipeSpec{MaxScope: "GALAXY"}, "spec.maxScope must be one of"},
 		{"an endpoint that is none", ai(1, "models.example", nil), "spec.ai.endpoint must be an address"},

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/llm"
 	"github.com/agrajag-dev/agrajag/internal/text"
 )
@@ -13,8 +15,6 @@ import (
 const (
 	// maxCalls bounds the calls of one turn that are looked at.
 	maxCalls = 8
-	// maxTurnTokens bounds one answer, in tokens: a verdict and the thoughts before it.
-	maxTurnTokens = 4096
 	// maxArguments bounds what is kept of a call's arguments, in bytes. Nothing reads them.
 	maxArguments = 1 << 10
 )
@@ -28,8 +28,10 @@ type run struct {
 	in       Input
 	chat     llm.Chat
 	messages []llm.Message
-	read     bool // the health was read
-	limited  bool // a probe was asked for beyond the limit
+	free     bool                              // asking costs nothing
+	read     bool                              // the health was read
+	probed   map[v1alpha1.ProbeIdentity]string // what a probe answered; its input is always the same
+	limited  bool                              // a probe was asked for beyond the limit
 	out      Outcome
 }
 
@@ -37,10 +39,8 @@ type run struct {
 func (e *Engine) Run(ctx context.Context, in Input, chat llm.Chat) Outcome {
 	ctx, cancel := context.WithTimeoutCause(ctx, in.Limits.Deadline, fmt.Errorf("%w: it may take %s", errDeadline, in.Limits.Deadline))
 	defer cancel()
-	r := &run{engine: e, in: in, chat: chat, messages: []llm.Message{
-		{Role: llm.RoleSystem, Content: systemPrompt},
-		{Role: llm.RoleUser, Content: userPrompt(in, e.Clock.Now())},
-	}}
+	_, free := chat.(llm.Builtin)
+	r := &run{engine: e, in: in, chat: chat, free: free, messages: opening(in, e.Clock.Now()), probed: map[v1alpha1.ProbeIdentity]string{}}
 	answer, err := r.converse(ctx)
 	var unusable unusableError
 	switch {
@@ -52,6 +52,11 @@ func (e *Engine) Run(ctx context.Context, in Input, chat llm.Chat) Outcome {
 		r.parse(answer)
 	}
 	return r.out
+}
+
+// opening is how a conversation begins.
+func opening(in Input, now time.Time) []llm.Message {
+	return []llm.Message{{Role: llm.RoleSystem, Content: systemPrompt}, {Role: llm.RoleUser, Content: userPrompt(in, now)}}
 }
 
 // unusableError says why a conversation ended without an answer, where that is no fault of the connection.
@@ -96,20 +101,23 @@ func (r *run) converse(ctx context.Context) (llm.Response, error) {
 	}
 }
 
-// ask begins a turn, unless the tokens are used up.
+// ask begins a turn, if its worst case is left of the run's ceiling and of the daily budgets.
 func (r *run) ask(ctx context.Context, tools []llm.Tool) (llm.Response, error) {
-	left := r.in.Limits.TokenCeiling - r.out.Usage.PromptTokens - r.out.Usage.CompletionTokens
-	if left <= 0 {
-		return llm.Response{}, unusableError(fmt.Sprintf("the token ceiling of %d was reached before there was a verdict",
-			r.in.Limits.TokenCeiling))
-	}
 	if ctx.Err() != nil {
 		return llm.Response{}, context.Cause(ctx)
 	}
+	request := llm.Request{Messages: r.messages, Tools: tools, MaxTokens: maxTurnTokens}
+	if r.free {
+		r.out.Usage.Turns++
+		return r.chat.Complete(ctx, request)
+	}
+	hold, err := r.afford(ctx, &request)
+	if err != nil {
+		return llm.Response{}, err
+	}
 	r.out.Usage.Turns++
-	answer, err := r.chat.Complete(ctx, llm.Request{Messages: r.messages, Tools: tools, MaxTokens: int(min(left, maxTurnTokens))})
-	r.out.Usage.PromptTokens += max(answer.Usage.Prompt, 0)
-	r.out.Usage.CompletionTokens += max(answer.Usage.Completion, 0)
+	answer, err := r.chat.Complete(ctx, request)
+	r.pay(ctx, hold, request, answer, err)
 	return answer, err
 }
 

@@ -93,7 +93,7 @@ func (w *world) runScript(t *testing.T, steps ...scripted.Step) (Outcome, []scri
 }
 
 func calls(names ...string) scripted.Step {
-	step := scripted.Step{Usage: llm.Usage{Prompt: 100, Completion: 10}}
+	step := scripted.Step{Usage: llm.Usage{Prompt: 1200, Completion: 60}}
 	for i, name := range names {
 		step.ToolCalls = append(step.ToolCalls, llm.ToolCall{ID: fmt.Sprintf("id-%d", i), Name: name, Arguments: `{"url":"http://evil.example","userId":"bob"}`})
 	}
@@ -101,7 +101,7 @@ func calls(names ...string) scripted.Step {
 }
 
 func says(class v1alpha1.Classification) scripted.Step {
-	return scripted.Step{Text: fmt.Sprintf("```json\n{\"classification\":%q,\"humanNote\":\"so be it\"}\n```", class), Usage: llm.Usage{Prompt: 100, Completion: 10}}
+	return scripted.Step{Text: fmt.Sprintf("```json\n{\"classification\":%q,\"humanNote\":\"so be it\"}\n```", class), Usage: llm.Usage{Prompt: 1500, Completion: 40}}
 }
 
 // answers returns what the tools answered, in the last request.
@@ -125,7 +125,7 @@ func TestAModelProbesAsBothInOneTurnAndDecides(t *testing.T) {
 			{As: v1alpha1.ProbeAsSystem, Possible: true, Success: true, StatusCode: ptr.To[int32](200)},
 		},
 		Evidence: []Evidence{{As: v1alpha1.ProbeAsUser, Failed: true, Signature: "http-401"}, {As: v1alpha1.ProbeAsSystem, Success: true}},
-		Usage:    v1alpha1.Usage{Turns: 2, PromptTokens: 200, CompletionTokens: 20},
+		Usage:    v1alpha1.Usage{Turns: 2, PromptTokens: 2700, CompletionTokens: 100},
 		Output:   Output{Classification: v1alpha1.UserSpecificTechnical, HumanNote: "so be it"},
 	}
 	if diff := cmp.Diff(want, out, cmpopts.IgnoreFields(v1alpha1.ProbeAudit{}, "At", "DurationMs", "Response")); diff != "" {
@@ -167,9 +167,9 @@ func TestAModelThatNeverStopsIsAskedToSummarise(t *testing.T) {
 		wantLast  string // the answer to the last call
 	}{
 		{
-			name: "beyond the probes", limits: func(l *Limits) { l.MaxProbes, l.MaxIterations = 2, 6 },
-			steps:     []scripted.Step{calls(llm.ToolProbeAsSystem, llm.ToolProbeAsSystem, llm.ToolProbeAsSystem), says(v1alpha1.Working)},
-			wantCalls: 2, wantTurns: 2, wantLast: `id-2 {"error":"probe limit reached"}`,
+			name: "beyond the probes", limits: func(l *Limits) { l.MaxProbes, l.MaxIterations = 1, 6 },
+			steps:     []scripted.Step{calls(llm.ToolProbeAsSystem, llm.ToolProbeAsSystem, llm.ToolProbeAsUser), says(v1alpha1.Working)},
+			wantCalls: 1, wantTurns: 2, wantLast: `id-2 {"error":"probe limit reached"}`,
 		},
 		{
 			name: "beyond the turns", limits: func(l *Limits) { l.MaxProbes, l.MaxIterations = 6, 1 },
@@ -209,7 +209,7 @@ func TestAModelThatNeverStopsIsAskedToSummarise(t *testing.T) {
 
 func TestAModelThatCannotBeUsedLeadsToTheFallback(t *testing.T) {
 	costly := calls(llm.ToolHealthRead)
-	costly.Usage = llm.Usage{Prompt: 50_000, Completion: 10_000}
+	costly.Usage = llm.Usage{Prompt: 1200, Completion: 58_000}
 	tests := []struct {
 		name      string
 		steps     []scripted.Step
@@ -336,14 +336,15 @@ func TestWhatAModelCannotHave(t *testing.T) {
 
 func TestAFloodOfCallsIsBounded(t *testing.T) {
 	w := newWorld(t)
-	w.input.Tool = nil // every probe is impossible, so that none counts as sent
+	w.input.Tool = nil                       // every probe is impossible, so that none counts as sent
+	w.input.Limits.TokenCeiling = 10_000_000 // half a megabyte came, whatever its cost is said to be
 	flood := calls(strings.Split(strings.Repeat(llm.ToolProbeAsSystem+" ", 100)+llm.ToolHealthRead, " ")...)
 	for i := range flood.ToolCalls {
 		flood.ToolCalls[i].ID = "same"
 		flood.ToolCalls[i].Arguments = strings.Repeat("{", 5000)
 	}
 	out, requests := w.runScript(t, flood, says(v1alpha1.Unclear))
-	if len(out.Probes) != v1alpha1.MaxProbeAudits || len(out.Evidence) != 0 {
+	if len(out.Probes) != 1 || len(out.Evidence) != 0 {
 		t.Errorf("%d audits, %d probes", len(out.Probes), len(out.Evidence))
 	}
 	ids := make(map[string]bool)

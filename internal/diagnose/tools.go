@@ -79,8 +79,12 @@ func encode(v any) string {
 	return string(data)
 }
 
-// probe probes the tool, records it, and returns the answer for the model.
+// probe probes the tool, records it, and returns the answer for the model. The same probe once more is answered from
+// the first one: it would say the same, and count as evidence twice.
 func (r *run) probe(ctx context.Context, as v1alpha1.ProbeIdentity) string {
+	if answer, before := r.probed[as]; before {
+		return answer
+	}
 	if len(r.out.Evidence) >= r.in.Limits.MaxProbes || len(r.out.Probes) >= v1alpha1.MaxProbeAudits {
 		r.limited = true
 		return refusal(limitReached)
@@ -107,7 +111,8 @@ func (r *run) probe(ctx context.Context, as v1alpha1.ProbeIdentity) string {
 			Signature: finding.ErrorSignature,
 		})
 	}
-	return framed("probe as "+string(as), finding)
+	r.probed[as] = framed("probe as "+string(as), finding)
+	return r.probed[as]
 }
 
 // send probes the tool, or says why that is not possible.

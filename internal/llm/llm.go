@@ -65,7 +65,7 @@ type Response struct {
 	Cut bool
 }
 
-// Usage is what an answer cost, in tokens.
+// Usage is what an answer cost, in tokens, as the endpoint says: it may be missing or wrong.
 type Usage struct {
 	Prompt     int64
 	Completion int64

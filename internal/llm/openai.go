@@ -18,9 +18,6 @@ const (
 	maxAnswer = 1 << 20
 	// maxErrorText bounds what an error quotes of an endpoint's answer, in bytes.
 	maxErrorText = 300
-	// bytesPerToken is the usual rule of thumb for English text. It counts where an endpoint reports no usage, so that
-	// a token ceiling holds all the same.
-	bytesPerToken = 4
 )
 
 // OpenAIOptions say which models answer.
@@ -140,9 +137,6 @@ func (o *openAI) ask(ctx context.Context, model string, r Request) (Response, er
 		Usage:   usageOf(answer.Usage),
 		Cut:     choice.FinishReason == openai.FinishReasonLength,
 	}
-	if response.Usage == (Usage{}) {
-		response.Usage = estimate(r.Messages, response.Message)
-	}
 	return response, o.usable(choice, response)
 }
 
@@ -186,21 +180,4 @@ func decode(m openai.ChatCompletionMessage) Message {
 		out.ToolCalls = append(out.ToolCalls, ToolCall{ID: call.ID, Name: call.Function.Name, Arguments: call.Function.Arguments})
 	}
 	return out
-}
-
-// estimate returns about what an answer cost.
-func estimate(prompt []Message, answer Message) Usage {
-	var sent int64
-	for _, m := range prompt {
-		sent += sizeOf(m)
-	}
-	return Usage{Prompt: sent/bytesPerToken + 1, Completion: sizeOf(answer)/bytesPerToken + 1}
-}
-
-func sizeOf(m Message) int64 {
-	size := len(m.Content)
-	for _, call := range m.ToolCalls {
-		size += len(call.Name) + len(call.Arguments)
-	}
-	return int64(size)
 }

@@ -158,7 +158,9 @@ func (s *Server) report(ctx context.Context, job *v1alpha1.DiagnosisJob, id stri
 		v.Stored = v.StoreError == ""
 	}
 	if d.Outcome == checker.Pending {
-		v.Job = d.Key.Name()
+		if v.Job, err = s.Checker.NameFor(ctx, r.Project, d.Key); err != nil {
+			return rest.Verdict{}, err
+		}
 	}
 	if d.Outcome == checker.Classified && v.Stored {
 		view, err := s.Checker.Health(ctx, checker.Caller{Project: r.Project, User: r.User, Session: r.Session}, r.Tool)
@@ -180,7 +182,10 @@ func (s *Server) follow(ctx context.Context, r checker.Report, job *v1alpha1.Dia
 	if err != nil || d.Outcome != checker.Pending {
 		return err
 	}
-	_, err = s.enqueue(ctx, job, d.Key.Name())
+	name, err := s.Checker.NameFor(ctx, r.Project, d.Key)
+	if err == nil {
+		_, err = s.enqueue(ctx, job, name)
+	}
 	return err
 }
 

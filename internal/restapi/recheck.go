@@ -116,7 +116,9 @@ func (s *Server) recheck(ctx context.Context, job *v1alpha1.DiagnosisJob, wait t
 	result := rest.Recheck{Job: d.Job, Message: d.Message}
 	var uid types.UID
 	if d.Outcome == checker.Pending {
-		result.Job = d.Key.Name()
+		if result.Job, err = s.Checker.NameFor(ctx, job.Namespace, d.Key); err != nil {
+			return rest.Recheck{}, err
+		}
 		if uid, err = s.enqueue(ctx, job, result.Job); err != nil {
 			return rest.Recheck{}, err
 		}

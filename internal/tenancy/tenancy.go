@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"regexp"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -109,7 +110,7 @@ func RowName(scope v1alpha1.Scope, scopeID, tool string) string {
 	return slug(tool) + "-" + hash(10, string(scope), scopeID, tool)
 }
 
-// JobKey is the coalescing key of specification §8.2: what it says alike is one fault.
+// JobKey is the coalescing key of specification §8.2: what it says alike is one fault, met by one user.
 type JobKey struct {
 	Scope     v1alpha1.Scope
 	ScopeID   string
@@ -118,12 +119,25 @@ type JobKey struct {
 	User      string
 }
 
+// OfAnybody returns the key without the user: what it says alike is one fault, whoever met it.
+func (k JobKey) OfAnybody() JobKey {
+	k.User = ""
+	return k
+}
+
 // serviceType is the first part of the coalescing key. There is one service engine today.
 const serviceType = "agrajag"
 
-// Name returns the name that a job with this key has unless its creator chose one.
-func (k JobKey) Name() string {
-	return "diag-" + slug(k.Tool) + "-" + hash(16, serviceType, string(k.Scope), k.ScopeID, k.Tool, string(k.Signature), k.User)
+// Name returns the name that a job with this key has unless its creator chose one, or a job of that name still counts.
+func (k JobKey) Name() string { return k.NameOf(0) }
+
+// NameOf returns the further names of such jobs, from 1 on; the one of 0 is Name.
+func (k JobKey) NameOf(n int) string {
+	parts := []string{serviceType, string(k.Scope), k.ScopeID, k.Tool, string(k.Signature), k.User}
+	if n > 0 {
+		parts = append(parts, strconv.Itoa(n))
+	}
+	return "diag-" + slug(k.Tool) + "-" + hash(16, parts...)
 }
 
 // maxSlug keeps every derived name below 63 characters, so that it also fits into a label.

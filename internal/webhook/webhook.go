@@ -64,11 +64,11 @@ func (p *Preparer) Handle(ctx context.Context, req admission.Request) (response 
 	}
 	redact.Job(job)
 	if job.Name == "" && job.GenerateName != "" {
-		d, err := p.Checker.Check(ctx, checker.ReportOf(job), checker.ClassifyOnly)
+		name, err := p.name(ctx, job)
 		if err != nil { // The generated name does as well.
 			logf.FromContext(ctx).Error(err, "Report not classified")
 		} else {
-			job.Name, job.GenerateName = d.Key.Name(), ""
+			job.Name, job.GenerateName = name, ""
 		}
 	}
 	prepared, err := json.Marshal(job)
@@ -77,6 +77,15 @@ func (p *Preparer) Handle(ctx context.Context, req admission.Request) (response 
 	}
 	// Against what was understood, not against what was sent: fields that this version does not know stay.
 	return admission.PatchResponseFromRaw(received, prepared)
+}
+
+// name returns the name of a report's fault.
+func (p *Preparer) name(ctx context.Context, job *v1alpha1.DiagnosisJob) (string, error) {
+	d, err := p.Checker.Check(ctx, checker.ReportOf(job), checker.ClassifyOnly)
+	if err != nil {
+		return "", err
+	}
+	return p.Checker.NameFor(ctx, job.Namespace, d.Key)
 }
 
 // letThrough turns a panic into an answer: a mistake of ours must refuse nobody's object.
@@ -125,8 +134,8 @@ func (a *Answerer) Handle(ctx context.Context, req admission.Request) (response 
 	if d.Outcome != checker.Pending {
 		return refusal(job, d)
 	}
-	if mode == checker.Decide && job.Name == d.Key.Name() {
-		// Only under the name of the fault, so that no reporter can name another's job and have it deleted.
+	if mode == checker.Decide && a.Checker.OwnsName(d.Key, job.Name) {
+		// Only under a name of the fault, so that no reporter can name another's job and have it deleted.
 		if _, err := a.Checker.MakeRoom(ctx, a.Client, client.ObjectKeyFromObject(job)); err != nil {
 			logf.FromContext(ctx).Error(err, "Closed job of the same name not replaced", "job", req.Name)
 		}

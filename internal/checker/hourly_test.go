@@ -1,0 +1,147 @@
+package checker
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/tenancy"
+)
+
+// began makes a job one that began after t0, and closed a minute later.
+func began(after time.Duration) func(*v1alpha1.DiagnosisJob) {
+	return func(job *v1alpha1.DiagnosisJob) {
+		diagnosed(v1alpha1.Intermittent)(job)
+		job.Status.StartedAt, job.Status.ClosedAt = at(after), at(after+time.Minute)
+	}
+}
+
+func TestARowIsDiagnosedSoOftenAnHour(t *testing.T) {
+	global := report(func(r *Report) { r.Scope = v1alpha1.ScopeGlobal })
+	bob := report(func(r *Report) { r.User = "bob" })
+	starts := func(r Report, edits ...func([]jobFact)) []jobFact {
+		var jobs []jobFact
+		for i := range 4 {
+			jobs = append(jobs, jobOf(fmt.Sprintf("j%d", i), r, v1alpha1.ErrorSignature(fmt.Sprintf("e%d", i)), began(time.Duration(i)*10*time.Minute)))
+		}
+		for _, edit := range edits {
+			edit(jobs)
+		}
+		return jobs
+	}
+	waiting := func(n int) []jobFact {
+		var jobs []jobFact
+		for i := range n {
+			name := fmt.Sprintf("w%d", i)
+			jobs = append(jobs, jobOf(name, bob, v1alpha1.ErrorSignature(name), func(job *v1alpha1.DiagnosisJob) { job.CreationTimestamp = *at(time.Duration(i) * time.Second) }))
+		}
+		return jobs
+	}
+	pending := want{Outcome: Pending, Class: v1alpha1.Unclear}
+	into := func(job string) want {
+		return want{Outcome: Coalesced, Class: v1alpha1.Unclear, Job: job, RetryAfter: 30 * time.Second}
+	}
+	for _, tc := range []struct {
+		decisionCase
+		most    int
+		trigger v1alpha1.Trigger
+		free    string // when there is room, as the message says
+	}{
+		{decisionCase: decisionCase{name: "four diagnoses of other errors: the fifth joins the newest until the first is an hour old", report: report(), jobs: starts(report()),
+			after: 45 * time.Minute, want: into("j3")}, most: 4, free: "15m"},
+		{decisionCase: decisionCase{name: "with a recovery in sight the caller waits for that", report: report(), jobs: starts(report()), after: 45 * time.Minute,
+			rows: []*v1alpha1.ToolHealth{nil, nil, rowOf(v1alpha1.ScopeProject, found("e3", 50*time.Minute))},
+			want: want{Outcome: Coalesced, Class: v1alpha1.Unclear, Job: "j3", RetryAfter: 5 * time.Minute}}, most: 4, free: "15m"},
+		{decisionCase: decisionCase{name: "whoever met them", report: bob, jobs: starts(report()), after: 45 * time.Minute, want: into("j3")}, most: 4, free: "15m"},
+		{decisionCase: decisionCase{name: "when the first is an hour old there is room", report: report(), jobs: starts(report()), after: time.Hour, want: pending}, most: 4},
+		{decisionCase: decisionCase{name: "three are not four", report: report(), jobs: starts(report())[1:], after: 45 * time.Minute, want: pending}, most: 4},
+		{decisionCase: decisionCase{name: "another row has its own", report: report(), jobs: starts(global), after: 45 * time.Minute, want: pending}, most: 4},
+		{decisionCase: decisionCase{name: "a job that never began does not count", report: report(), jobs: starts(report(), func(jobs []jobFact) { jobs[2].job.Status.StartedAt = nil }),
+			after: 45 * time.Minute, want: pending}, most: 4},
+		{decisionCase: decisionCase{name: "a stored report is held to it as well", report: report(own("mine", 0)), jobs: starts(report()), after: 45 * time.Minute, want: into("j3")}, most: 4, free: "15m"},
+		{decisionCase: decisionCase{name: "without a limit nothing is refused", report: report(), jobs: starts(report()), after: 45 * time.Minute, want: pending}},
+		{decisionCase: decisionCase{name: "a limit that was lowered counts from the newest", report: report(), jobs: starts(report()), after: 45 * time.Minute, want: into("j3")}, most: 1, free: "45m"},
+		{decisionCase: decisionCase{name: "a person who asks is answered", report: report(), jobs: starts(report()), after: 45 * time.Minute, want: pending}, most: 4, trigger: v1alpha1.TriggerUserRequest},
+		{decisionCase: decisionCase{name: "a schedule waits", report: report(), jobs: starts(report()), after: 45 * time.Minute, want: into("j3")}, most: 4, free: "15m", trigger: v1alpha1.TriggerScheduledRecheck},
+		{decisionCase: decisionCase{name: "a new error that would wait behind four others is not stored", report: report(), jobs: waiting(4), want: into("w3")}, most: 4},
+		{decisionCase: decisionCase{name: "one that is stored may see its turn", report: report(own("zebra", 0)), jobs: waiting(4), want: pending}, most: 4},
+		{decisionCase: decisionCase{name: "behind three it waits", report: report(), jobs: waiting(3), want: pending}, most: 4},
+		{decisionCase: decisionCase{name: "those that wait and those that began count together", report: report(), jobs: append(waiting(1), starts(report())[1:]...),
+			after: 45 * time.Minute, want: into("w0")}, most: 4},
+		{decisionCase: decisionCase{name: "another user's job for the same error takes no turn of its own", report: report(), after: 45 * time.Minute, want: pending,
+			jobs: append([]jobFact{jobOf("same", bob, "http-5xx")}, starts(report())[1:]...)}, most: 4},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			verdict := unclear503
+			if tc.trigger != "" {
+				tc.report.Trigger, verdict = tc.trigger, again
+			}
+			d := Decision{Verdict: verdict, Class: verdict.Class, Key: keyOf(place, tc.report, verdict.Signature), Place: place}
+			decide(&d, facts{now: t0.Add(tc.after), report: tc.report, rows: tc.rows, jobs: tc.jobs, perHour: tc.most})
+			if diff := cmp.Diff(tc.want, want{d.Outcome, d.Class, d.RetryAfter, d.Job}); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if tc.free != "" && (!strings.Contains(d.Message, "4 times within the hour for scope PROJECT") || !strings.Contains(d.Message, "job j3") || !strings.HasSuffix(d.Message, " in "+tc.free)) {
+				t.Errorf("the caller is told %q", d.Message)
+			}
+		})
+	}
+}
+
+func TestAJobThatStillCountsMakesNoRoom(t *testing.T) {
+	key := keyOf(place, report(), "http-5xx")
+	stored := func(n int, edit func(*v1alpha1.DiagnosisJob)) *v1alpha1.DiagnosisJob {
+		job := &v1alpha1.DiagnosisJob{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: key.NameOf(n), UID: types.UID(key.NameOf(n))}}
+		edit(job)
+		return job
+	}
+	running := func(job *v1alpha1.DiagnosisJob) {
+		job.Status.Phase, job.Status.StartedAt = v1alpha1.PhaseRunning, at(0)
+	}
+	for _, tc := range []struct {
+		name string
+		jobs []*v1alpha1.DiagnosisJob
+		most int
+		want int
+	}{
+		{name: "the fault's name", most: 4, want: 0},
+		{name: "that of a job that began an hour ago", jobs: []*v1alpha1.DiagnosisJob{stored(0, began(-time.Hour))}, most: 4, want: 0},
+		{name: "that of a job that never began", jobs: []*v1alpha1.DiagnosisJob{stored(0, yielded)}, most: 4, want: 0},
+		{name: "that of an open job, which it meets there", jobs: []*v1alpha1.DiagnosisJob{stored(0, running)}, most: 4, want: 0},
+		{name: "the next name beside a job that counts", jobs: []*v1alpha1.DiagnosisJob{stored(0, began(-time.Minute))}, most: 4, want: 1},
+		{name: "and the next", jobs: []*v1alpha1.DiagnosisJob{stored(0, began(-time.Minute)), stored(1, began(-2*time.Minute))}, most: 4, want: 2},
+		{name: "where all count, the oldest makes room", jobs: []*v1alpha1.DiagnosisJob{stored(0, began(-time.Minute)), stored(1, began(-2*time.Minute))}, most: 2, want: 1},
+		{name: "without a limit every job makes room", jobs: []*v1alpha1.DiagnosisJob{stored(0, began(-time.Minute))}, want: 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.PerRowPerHour = tc.most
+			for _, job := range tc.jobs {
+				if err := w.client.Create(t.Context(), job.DeepCopy()); err != nil {
+					t.Fatal(err)
+				}
+				created := &v1alpha1.DiagnosisJob{ObjectMeta: job.ObjectMeta}
+				if err := w.client.Get(t.Context(), types.NamespacedName{Namespace: "shop", Name: job.Name}, created); err != nil {
+					t.Fatal(err)
+				}
+				created.Status = job.Status
+				if err := w.client.Status().Update(t.Context(), created); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := w.NameFor(t.Context(), "shop", key)
+			if err != nil || got != key.NameOf(tc.want) || !w.OwnsName(key, got) {
+				t.Errorf("got %s (%v), want %s", got, err, key.NameOf(tc.want))
+			}
+			if w.OwnsName(key, key.NameOf(max(tc.most, 1))) || w.OwnsName(tenancy.JobKey{}, got) {
+				t.Error("a name of no key's makes room")
+			}
+		})
+	}
+}

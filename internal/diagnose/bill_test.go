@@ -1,0 +1,278 @@
+package diagnose
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/tools/events"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/budget"
+	"github.com/agrajag-dev/agrajag/internal/llm"
+	"github.com/agrajag-dev/agrajag/internal/llm/scripted"
+	"github.com/agrajag-dev/agrajag/internal/sampletools"
+)
+
+// keeperOf keeps an account at the tests' time, over an API server in memory.
+func keeperOf(limits budget.Limits) *budget.Keeper {
+	c := fake.NewClientBuilder().Build()
+	return &budget.Keeper{Client: c, Live: c, Clock: testclock.NewFakePassiveClock(now), Recorder: events.NewFakeRecorder(10), Namespace: "agrajag-system", Limits: limits}
+}
+
+// left returns how many tokens the tenant of the tests may still hold.
+func left(t *testing.T, k *budget.Keeper) int64 {
+	t.Helper()
+	hold, err := k.Account("acme").Hold(t.Context(), 0, 1<<40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold.Settle(t.Context(), 0)
+	return hold.Tokens
+}
+
+func TestWhatACallIsCharged(t *testing.T) {
+	request := llm.Request{Messages: []llm.Message{
+		{Role: llm.RoleSystem, Content: strings.Repeat("a word ", 100)}, // 700 bytes, ours
+		{Role: llm.RoleUser, Content: strings.Repeat("工具坏了", 100)},      // 1,200 bytes of 400 characters
+		{Role: llm.RoleTool, Content: strings.Repeat("0", 100)},         // 100 bytes
+	}}
+	answer := llm.Message{Role: llm.RoleAssistant, Content: strings.Repeat("x", 800)}
+	const (
+		worst    = 350 + 1200 + 100 + 3*16 + 512
+		possible = 700 + 1200 + 100 + 3*16 + 512
+	)
+	if got := worstPrompt(request); got != worst {
+		t.Errorf("at worst it costs %d, want %d", got, worst)
+	}
+	for _, tc := range []struct {
+		name           string
+		reported, want llm.Usage
+	}{
+		{"what is reported counts", llm.Usage{Prompt: 900, Completion: 200}, llm.Usage{Prompt: 900, Completion: 200}},
+		{"hidden thoughts count", llm.Usage{Prompt: 900, Completion: 20_000}, llm.Usage{Prompt: 900, Completion: 20_000}},
+		{"nothing reported: the worst case", llm.Usage{}, llm.Usage{Prompt: worst, Completion: 816}},
+		{"a negative cost earns nothing", llm.Usage{Prompt: -900, Completion: -1 << 60}, llm.Usage{Prompt: worst, Completion: 816}},
+		{"one token for all of it is not believed", llm.Usage{Prompt: 1, Completion: 1}, llm.Usage{Prompt: worst, Completion: 816}},
+		{"only one half is reported", llm.Usage{Completion: 200}, llm.Usage{Prompt: worst, Completion: 200}},
+		{"more than possible is not believed either", llm.Usage{Prompt: 1 << 60, Completion: 1 << 62}, llm.Usage{Prompt: 4 * possible, Completion: 512 << 10}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, billed(request, llm.Response{Message: answer, Usage: tc.reported})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Before each call its worst case has to fit. Then the bill keeps the ceiling, whatever the endpoint does.
+func TestTheCeilingIsAskedBeforeEachCall(t *testing.T) {
+	first := FirstCall(newWorld(t).input, now)
+	unreported := func(step scripted.Step) scripted.Step {
+		step.Usage = llm.Usage{}
+		return step
+	}
+	for _, tc := range []struct {
+		name      string
+		ceiling   int64
+		steps     []scripted.Step
+		wantMax   []int // the limit on each answer; -1: any that a verdict fits in
+		wantTurns int32
+		want      string // in the fallback
+	}{
+		{name: "with room every answer may be long", ceiling: 60_000, steps: []scripted.Step{calls(llm.ToolHealthRead), says(v1alpha1.Unclear)},
+			wantMax: []int{4096, 4096}, wantTurns: 2},
+		{name: "with little room the answer is to be shorter", ceiling: first + 100, steps: []scripted.Step{says(v1alpha1.Unclear)}, wantMax: []int{612}, wantTurns: 1},
+		{name: "as short as a verdict can be", ceiling: first, steps: []scripted.Step{says(v1alpha1.Unclear)}, wantMax: []int{512}, wantTurns: 1},
+		{name: "with less nothing is asked", ceiling: first - 1, want: fmt.Sprintf("the token ceiling of %d was reached before there was a verdict: %d are left and the next call may cost %d", first-1, first-1, first)},
+		{name: "what a call cost is no longer there for the next", ceiling: first + 1000, steps: []scripted.Step{calls(llm.ToolHealthRead), says(v1alpha1.Unclear)},
+			wantMax: []int{1512}, wantTurns: 1, want: "the token ceiling"},
+		{name: "a cheap call leaves room for another", ceiling: first + 2600, steps: []scripted.Step{calls(llm.ToolHealthRead), says(v1alpha1.Unclear)},
+			wantMax: []int{3112, -1}, wantTurns: 2},
+		{name: "not if the endpoint does not say that it was cheap", ceiling: first + 2600, wantTurns: 1, want: "the token ceiling", wantMax: []int{3112},
+			steps: []scripted.Step{unreported(calls(llm.ToolHealthRead)), says(v1alpha1.Unclear)}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.input.Limits.TokenCeiling = tc.ceiling
+			out, requests := w.runScript(t, tc.steps...)
+			var limits []int
+			for i, r := range requests {
+				limit := r.MaxTokens //nolint:staticcheck // SA1019: what is sent.
+				if i < len(tc.wantMax) && tc.wantMax[i] < 0 && limit >= minTurnTokens {
+					limit = -1
+				}
+				limits = append(limits, limit)
+			}
+			if diff := cmp.Diff(tc.wantMax, limits); diff != "" {
+				t.Errorf("the answers were limited to (-want +got):\n%s", diff)
+			}
+			if out.Err != nil || out.Usage.Turns != tc.wantTurns || !strings.Contains(out.Fallback, tc.want) || (out.Fallback == "") != (tc.want == "") {
+				t.Errorf("after %d turns: %q, %v; want %d and %q", out.Usage.Turns, out.Fallback, out.Err, tc.wantTurns, tc.want)
+			}
+			if used := out.Usage.PromptTokens + out.Usage.CompletionTokens; used > tc.ceiling {
+				t.Errorf("it cost %d of %d", used, tc.ceiling)
+			}
+		})
+	}
+}
+
+func TestADailyBudgetIsAskedBeforeEachCall(t *testing.T) {
+	first := FirstCall(newWorld(t).input, now)
+	for _, tc := range []struct {
+		name      string
+		limits    budget.Limits
+		steps     []scripted.Step
+		wantTurns int32
+		want      string
+		wantRows  []string
+	}{
+		{name: "enough is left", limits: budget.Limits{PerTenant: 100_000, All: 100_000}, steps: []scripted.Step{says(v1alpha1.Intermittent)}, wantTurns: 1,
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"}},
+		{name: "the last call has a short answer", limits: budget.Limits{PerTenant: first}, steps: []scripted.Step{says(v1alpha1.Intermittent)}, wantTurns: 1,
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"}},
+		{name: "too little for a call: nothing is asked, and nothing is said about the tool", limits: budget.Limits{PerTenant: first - 1}, want: "the daily budget of"},
+		{name: "nor with too little for all", limits: budget.Limits{PerTenant: 100_000, All: first - 1}, want: "of all tenants is used up"},
+		{name: "it ends between two calls: without a failed probe nothing is known either", limits: budget.Limits{PerTenant: first + 1000},
+			steps: []scripted.Step{calls(llm.ToolHealthRead)}, wantTurns: 1, want: "of tenant acme is used up"},
+		{name: "a probe that failed is known", limits: budget.Limits{PerTenant: first + 1000}, steps: []scripted.Step{calls(llm.ToolProbeAsSystem)}, wantTurns: 1,
+			want: "of tenant acme is used up", wantRows: []string{"PROJECT/essays: DEGRADED UNCLEAR recovery=15m0s"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.tool.Fail(sampletools.Answer{Status: 503})
+			keeper := keeperOf(tc.limits)
+			w.input.Account = keeper.Account("acme")
+			before := left(t, keeper)
+			out, requests := w.runScript(t, tc.steps...)
+			if out.Usage.Turns != tc.wantTurns || len(requests) != int(tc.wantTurns) || out.Exhausted != (tc.want != "") || !strings.Contains(out.Fallback, tc.want) {
+				t.Errorf("after %d turns: %q, %v", out.Usage.Turns, out.Fallback, out.Err)
+			}
+			if used := out.Usage.PromptTokens + out.Usage.CompletionTokens; before-left(t, keeper) != used {
+				t.Errorf("the run used %d, its budget went from %d to %d", used, before, left(t, keeper))
+			}
+			if diff := cmp.Diff(tc.wantRows, describeRows(t, w.input, Decide(w.input, out, now).Rows)); diff != "" {
+				t.Errorf("rows (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestACallThatFails(t *testing.T) {
+	t.Run("one that is refused costs nothing", func(t *testing.T) {
+		w, keeper := newWorld(t), keeperOf(budget.Limits{PerTenant: 100_000})
+		w.input.Account = keeper.Account("acme")
+		out, _ := w.runScript(t, scripted.Step{Status: 503, Text: "overloaded"})
+		if out.Err == nil || left(t, keeper) != 100_000 || out.Usage.PromptTokens != 0 {
+			t.Errorf("%d are left after %+v", left(t, keeper), out)
+		}
+	})
+	t.Run("an answer that cannot be used and does not say what it cost is charged the worst", func(t *testing.T) {
+		w, keeper := newWorld(t), keeperOf(budget.Limits{PerTenant: 100_000})
+		w.input.Account = keeper.Account("acme")
+		out, requests := w.runScript(t, scripted.Step{Cut: true})
+		worst := FirstCall(w.input, now) - minTurnTokens + maxTurnTokens
+		if out.Err == nil || len(requests) != 1 || left(t, keeper) != 100_000-worst {
+			t.Errorf("%d are left after %+v, want %d charged", left(t, keeper), out, worst)
+		}
+	})
+	t.Run("one that is broken off costs all that was held for it", func(t *testing.T) {
+		w, keeper := newWorld(t), keeperOf(budget.Limits{PerTenant: 100_000})
+		w.input.Account = keeper.Account("acme")
+		ctx, cancel := context.WithCancel(t.Context())
+		out := w.engine.Run(ctx, w.input, interrupted{cancel})
+		worst := FirstCall(w.input, now) - minTurnTokens + maxTurnTokens
+		if used := out.Usage.PromptTokens + out.Usage.CompletionTokens; out.Err == nil || used != worst || left(t, keeper) != 100_000-worst {
+			t.Errorf("%d are left and %d used after %v, want %d used", left(t, keeper), used, out.Err, worst)
+		}
+	})
+}
+
+// interrupted is a model during whose answer the manager stops.
+type interrupted struct{ stop func() }
+
+func (i interrupted) Complete(ctx context.Context, _ llm.Request) (llm.Response, error) {
+	i.stop()
+	return llm.Response{}, context.Cause(ctx)
+}
+
+func TestTheBuiltinDiagnosticianIsNotCounted(t *testing.T) {
+	w, keeper := newWorld(t), keeperOf(budget.Limits{PerTenant: 1, All: 1})
+	w.input.Account, w.input.Limits.TokenCeiling = keeper.Account("acme"), 1
+	out := w.engine.Run(t.Context(), w.input, llm.Builtin{})
+	if out.Fallback != "" || out.Err != nil || out.Usage != (v1alpha1.Usage{Turns: 3}) || left(t, keeper) != 1 {
+		t.Errorf("with a budget of one token: %+v", out)
+	}
+}
+
+// Its input and whom it is made as are all that a probe depends on.
+func TestTheSameProbeIsAnsweredFromItsFirstResult(t *testing.T) {
+	w := newWorld(t)
+	w.input.Limits.MaxIterations = 6
+	w.tool.RefuseToken(aliceToken)
+	out, requests := w.runScript(t, calls(llm.ToolProbeAsUser, llm.ToolProbeAsSystem, llm.ToolProbeAsUser), calls(llm.ToolProbeAsUser), says(v1alpha1.UserSpecificTechnical))
+	if w.tool.Calls() != 2 || len(out.Probes) != 2 || len(out.Evidence) != 2 {
+		t.Errorf("the tool was called %d times, %d are in the audit and %d in evidence", w.tool.Calls(), len(out.Probes), len(out.Evidence))
+	}
+	var contents []string
+	for _, m := range requests[len(requests)-1].Messages {
+		if m.Role == llm.RoleTool {
+			contents = append(contents, m.Content)
+		}
+	}
+	if len(contents) != 4 || contents[0] != contents[2] || contents[0] != contents[3] || contents[0] == contents[1] || !strings.Contains(contents[0], "401") {
+		t.Errorf("the probes were answered %q", contents)
+	}
+}
+
+// TestWhatADiagnosisCosts logs the figures of docs/diagnosis.md and holds that none comes near to the default target.
+func TestWhatADiagnosisCosts(t *testing.T) {
+	body := func(in *Input) { in.Job.Spec.Error.Body = strings.Repeat("<p>upstream is gone</p>\n", 500) }
+	known := func(in *Input) {
+		withRow(v1alpha1.ScopeProject, v1alpha1.StateDown, v1alpha1.TechnicallyBroken, "http-5xx")(in)
+	}
+	refuse := func(w *world) { w.tool.RefuseToken(aliceToken) }
+	fail := func(w *world) {
+		w.tool.Fail(sampletools.Answer{Status: 503, Body: strings.Repeat("maintenance ", 100)})
+	}
+	asks := []scripted.Step{calls(llm.ToolHealthRead), calls(llm.ToolProbeAsUser, llm.ToolProbeAsSystem)}
+	for _, tc := range []struct {
+		name    string
+		change  []func(*Input)
+		arrange func(*world)
+		verdict v1alpha1.Classification
+	}{
+		{"an outage", nil, fail, v1alpha1.TechnicallyBroken},
+		{"an outage that is known, with a body of 12 KB", []func(*Input){body, known}, fail, v1alpha1.TechnicallyBroken},
+		{"one user's token", nil, refuse, v1alpha1.UserSpecificTechnical},
+		{"a tool that works by now", []func(*Input){known}, func(*world) {}, v1alpha1.Working},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, tc.change...)
+			tc.arrange(w)
+			builtin := w.engine.Run(t.Context(), w.input, llm.Builtin{})
+			out, requests := w.runScript(t, append(asks, says(tc.verdict))...)
+			sent, worst := 0, int64(0)
+			for _, r := range requests {
+				var as llm.Request
+				for _, m := range r.Messages {
+					as.Messages = append(as.Messages, llm.Message{Role: m.Role, Content: m.Content})
+					sent += len(m.Content)
+				}
+				as.Tools = tools()[:len(r.Tools)]
+				worst += worstPrompt(as)
+			}
+			firstCall, _ := json.Marshal(requests[0].Messages)
+			t.Logf("built-in: %d turns, 0 tokens; model: %d calls, first %d bytes, at worst %d tokens; all %d bytes, about %d tokens, at worst %d",
+				builtin.Usage.Turns, out.Usage.Turns, len(firstCall), FirstCall(w.input, now)-minTurnTokens, sent, sent/4, worst)
+			if out.Fallback != "" || out.Err != nil || worst > DefaultLimits().TokenCeiling {
+				t.Errorf("it ended with %q, %v, at a worst case of %d", out.Fallback, out.Err, worst)
+			}
+		})
+	}
+}
