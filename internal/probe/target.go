@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -209,9 +211,47 @@ func parseURL(field string, raw v1alpha1.URL) (*url.URL, error) {
 		return nil, fmt.Errorf("%w: %s must be an address such as https://tools.example.com/v1, not %q", ErrNoEndpoint, field, raw)
 	case u.User != nil:
 		return nil, fmt.Errorf("%w: %s must not hold a user or password: see spec.credentials", ErrNoEndpoint, field)
+	case !isHostName(u.Hostname()):
+		return nil, fmt.Errorf("%w: the host in %s must be an IP address in its usual form, or a name of letters, digits, dots and "+
+			"hyphens (an international one as xn--...), not %q", ErrNoEndpoint, field, u.Hostname())
+	case !isPort(u.Port()):
+		return nil, fmt.Errorf("%w: the port in %s must be from 1 to 65535, not %s", ErrNoEndpoint, field, u.Port())
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u, nil
+}
+
+// isHostName reports whether everybody reads the host alike. Others are names to some and addresses to others: 127.1 and
+// 0x7f.1 by the rules of C, full-width digits and dots by those of international names.
+func isHostName(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	if strings.ContainsFunc(host, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '.' && r != '-' && r != '_'
+	}) {
+		return false
+	}
+	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
+	return !slices.Contains(labels, "") && !isNumber(labels[len(labels)-1])
+}
+
+// isNumber reports whether the last label of a host makes some parsers read the host as an IPv4 address: decimal or
+// octal digits, or hexadecimal ones behind 0x.
+func isNumber(label string) bool {
+	digits := "0123456789"
+	if hex, ok := strings.CutPrefix(lower(label), "0x"); ok {
+		label, digits = hex, "0123456789abcdef"
+	}
+	return strings.Trim(label, digits) == ""
+}
+
+func isPort(port string) bool {
+	if port == "" {
+		return true
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && number > 0
 }
 
 // port returns the port that is called, be it the scheme's own.
