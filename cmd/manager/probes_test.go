@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"flag"
 	"io"
 	"net/http"
@@ -10,8 +11,12 @@ import (
 	"sync/atomic"
 	"testing"
 
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/diagnose"
 	"github.com/agrajag-dev/agrajag/internal/llm"
 	"github.com/agrajag-dev/agrajag/internal/probe"
@@ -71,6 +76,47 @@ func TestTheAPIServerIsFoundBothWays(t *testing.T) {
 	if want := "203.0.113.7 10.96.0.1"; err != nil || strings.Join(got, " ") != want {
 		t.Errorf("got %v, %v, want %s", got, err, want)
 	}
+}
+
+// TestASuccessfulAnswerIsInNoObject: whoever may write a Tool and read what follows from it learns nothing of what the
+// manager can reach.
+func TestASuccessfulAnswerIsInNoObject(t *testing.T) {
+	startManager(t, testOptions())
+	const canary = "canary-5c1e88d0"
+	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"password":"`+canary+`"}`)
+	})
+	url := serveTool(t, answer)
+	for name, endpoint := range map[string]v1alpha1.ToolEndpoint{
+		"http": {HTTP: &v1alpha1.HTTPEndpoint{URL: v1alpha1.URL(url)}},
+		"mcp":  {MCP: &v1alpha1.MCPEndpoint{URL: v1alpha1.URL(url)}},
+	} {
+		p := newProject(t)
+		p.must(env.Admin.Create(t.Context(), &v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "search"}, Spec: v1alpha1.ToolSpec{
+			Endpoint: &endpoint, Safety: v1alpha1.SafetySafeProbe, Probe: &v1alpha1.ToolProbe{Expect: &v1alpha1.ProbeExpectation{BodyContains: "nonesuch"}}}}))
+		job := p.job("search", "", status(503))
+		p.must(p.user("alice").Create(t.Context(), job))
+		if job = p.closed(job); len(job.Status.Probes) == 0 || !job.Status.Probes[0].Possible || job.Status.Probes[0].Success {
+			t.Errorf("%s: probes %+v", name, job.Status.Probes)
+		}
+		if all := p.everything(); strings.Contains(all, canary) || !strings.Contains(all, job.Name) {
+			t.Errorf("%s: the answer is in %s", name, all)
+		}
+	}
+}
+
+// everything returns all objects of the project that a person may read without being trusted with secrets.
+func (p project) everything() string {
+	p.t.Helper()
+	var all strings.Builder
+	for _, list := range []client.ObjectList{&v1alpha1.ToolList{}, &v1alpha1.ToolHealthList{}, &v1alpha1.DiagnosisJobList{}, &eventsv1.EventList{}} {
+		p.must(env.Admin.List(p.t.Context(), list, client.InNamespace(p.namespace)))
+		data, err := json.Marshal(list)
+		p.must(err)
+		all.Write(data)
+	}
+	return all.String()
 }
 
 // TestARecipesEndpointPassesTheGuard: a tenant's model is asked under the rules of a probe.

@@ -166,7 +166,9 @@ func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 
 // Transport returns an HTTP transport that connects only where the guard allows, directly and never through a proxy:
 // a proxy would resolve names itself. Certificates are verified. Each call returns a new one.
-func (g Guard) Transport() *http.Transport {
+func (g Guard) Transport() http.RoundTripper { return answersOnly{g.transport()} }
+
+func (g Guard) transport() *http.Transport {
 	return &http.Transport{
 		Proxy:                  nil,
 		DialContext:            g.dial,
@@ -176,6 +178,23 @@ func (g Guard) Transport() *http.Transport {
 		MaxIdleConns:           16,
 		IdleConnTimeout:        90 * time.Second,
 	}
+}
+
+// answersOnly takes no switch of protocols for an answer: its body is the bare connection, which no deadline of a request
+// ends, so that a server could hold its caller for ever.
+type answersOnly struct{ http.RoundTripper }
+
+// errSwitched means that a server switched to another protocol, which nobody had asked it to do.
+var errSwitched = errors.New("the server switched protocols instead of answering (HTTP 101)")
+
+// RoundTrip sends a request.
+func (t answersOnly) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.RoundTripper.RoundTrip(request)
+	if err == nil && response.StatusCode == http.StatusSwitchingProtocols {
+		_ = response.Body.Close()
+		return nil, errSwitched
+	}
+	return response, err
 }
 
 // dial connects to a host and port, if the guard lets it.

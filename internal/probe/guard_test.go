@@ -175,7 +175,7 @@ func TestTransportIgnoresProxies(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the proxy was asked") }))
 	defer proxy.Close()
 	t.Setenv("HTTP_PROXY", proxy.URL)
-	transport := Guard{Allow: prefixes(t, "127.0.0.0/8")}.Transport()
+	transport := Guard{Allow: prefixes(t, "127.0.0.0/8")}.transport()
 	if transport.Proxy != nil {
 		t.Error("the transport asks for a proxy")
 	}
@@ -193,7 +193,7 @@ func prefixes(t *testing.T, list ...string) []netip.Prefix {
 	return parsed
 }
 
-func get(t *testing.T, transport *http.Transport, url string) error {
+func get(t *testing.T, transport http.RoundTripper, url string) error {
 	t.Helper()
 	response, err := (&http.Client{Transport: transport}).Get(url)
 	if err == nil {

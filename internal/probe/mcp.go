@@ -38,12 +38,17 @@ func (r *run) mcp(parent, ctx context.Context, input Input) Result {
 		return impossible("%v: choose a spec.probe.input with a smaller answer, or a smaller spec.probe.readOnlyCall", sendErr)
 	case sendErr != nil:
 		return r.noAnswer(sendErr)
-	case a != nil && (a.status < 200 || a.status > 299):
+	case a != nil && !isSuccess(a.status):
 		e := r.refusedAnswer(a)
 		e.ErrorCode = rpcCode(err)
 		return r.failed(a, e)
 	}
-	return r.failed(a, &v1alpha1.ToolError{Message: err.Error(), ExceptionTypes: exceptionTypes(err), ErrorCode: rpcCode(err)})
+	e := &v1alpha1.ToolError{Message: err.Error(), ExceptionTypes: exceptionTypes(err), ErrorCode: rpcCode(err)}
+	if e.ErrorCode == "" {
+		// No error that the server gave, but what the SDK thinks of an answer.
+		e.Message = "no usable MCP answer: " + messageOf(err)
+	}
+	return r.failed(a, e)
 }
 
 // call performs the exchange, and returns when the session is closed.
@@ -90,7 +95,8 @@ func (r *run) judge(a *answer, result *mcp.CallToolResult) Result {
 	case result.IsError:
 		return r.failed(a, &v1alpha1.ToolError{Body: r.body(&answer{body: said}), Message: "the tool answered with isError"})
 	case !r.target.expected(said):
-		return r.failed(a, &v1alpha1.ToolError{Body: r.body(&answer{body: said}), Message: r.target.unexpected()})
+		// As over HTTP, what a success says is not told.
+		return r.failed(a, &v1alpha1.ToolError{Message: r.target.unexpected()})
 	}
 	return r.succeeded(status)
 }

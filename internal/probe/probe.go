@@ -80,7 +80,7 @@ type Options struct {
 // Prober probes tools. It is safe for concurrent use.
 type Prober struct {
 	clock     clock.PassiveClock
-	transport *http.Transport
+	transport http.RoundTripper
 }
 
 // New returns a Prober.
@@ -88,13 +88,13 @@ func New(opts Options) *Prober {
 	if opts.Clock == nil {
 		opts.Clock = clock.RealClock{}
 	}
-	transport := opts.Guard.Transport()
+	transport := opts.Guard.transport()
 	// A connection that one identity opened must not serve another: servers exist that remember on a connection
 	// who authenticated it.
 	transport.DisableKeepAlives = true
 	transport.MaxResponseHeaderBytes = maxAnswerHeader
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: opts.RootCAs}
-	return &Prober{clock: opts.Clock, transport: transport}
+	return &Prober{clock: opts.Clock, transport: answersOnly{transport}}
 }
 
 // Probe calls what t names once, as id, with input. It never returns an error and never panics: the Result says

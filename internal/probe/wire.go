@@ -99,7 +99,7 @@ func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 		w.record(number, nil, err)
 		return nil, err
 	}
-	if response.StatusCode < 200 || response.StatusCode > 299 {
+	if !isSuccess(response.StatusCode) {
 		// The SDK reads some of these answers and some not, so they are read here, and it gets what was read.
 		a, _ := read(response)
 		_ = response.Body.Close()
