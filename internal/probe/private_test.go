@@ -233,7 +233,9 @@ func TestServersThatNeverEndAreBounded(t *testing.T) {
 
 // TestALengthThatIsShorterThanTheBodyCounts: what follows is no answer.
 func TestALengthThatIsShorterThanTheBodyCounts(t *testing.T) {
-	url := raw(t, func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 500 No\r\n\r\n") })
+	url := raw(t, func(c net.Conn) {
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 500 No\r\n\r\n")
+	})
 	if got := probe(t, httpTool(url, expect(nil, "ok")), system); !got.Success {
 		t.Errorf("got %+v %+v", got, got.Error)
 	}
