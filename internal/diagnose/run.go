@@ -15,8 +15,8 @@ const (
 	maxCalls = 8
 	// maxTurnTokens bounds one answer, in tokens: a verdict and the thoughts before it.
 	maxTurnTokens = 4096
-	// maxArguments bounds what is kept of a call's arguments, in bytes. Nothing reads them.
-	maxArguments = 1 << 10
+	// maxArguments bounds a call's arguments, in bytes: those of a probe that the model chooses.
+	maxArguments = 4 << 10
 )
 
 // errDeadline means that a diagnosis took too long.
@@ -75,7 +75,7 @@ func (r *run) parse(answer llm.Response) {
 // converse asks until an answer calls no tools.
 func (r *run) converse(ctx context.Context) (llm.Response, error) {
 	for turn := 0; ; turn++ {
-		answer, err := r.ask(ctx, tools())
+		answer, err := r.ask(ctx, r.tools())
 		if err != nil || len(answer.Message.ToolCalls) == 0 {
 			return answer, err
 		}

@@ -179,7 +179,7 @@ func TestNamesThatChange(t *testing.T) {
 			target := target(t, httpTool("http://tool.example:"+port))
 			got := ""
 			for range len(tc.want) {
-				switch result := prober.Probe(t.Context(), target, system, nil); {
+				switch result := prober.Probe(t.Context(), target, system, Input{}); {
 				case result.Success:
 					got += "g"
 				case !result.Possible && strings.Contains(result.Impossible, "loopback"):

@@ -23,12 +23,20 @@ const closeGrace = 2 * time.Second
 func (r *run) mcp(parent, ctx context.Context, input Input) Result {
 	sessionCtx, cancel := context.WithTimeout(parent, r.target.timeout+closeGrace)
 	defer cancel()
-	wire := &wire{ctx: sessionCtx, run: r}
-	result, err := r.call(ctx, wire, input)
-	a, sendErr := wire.last()
+	exchange := &wire{ctx: sessionCtx, run: r}
+	result, err := r.call(ctx, exchange, input)
+	if errors.Is(err, mcp.ErrSessionMissing) {
+		// The server forgot the session, as it does when it restarts. Once it may.
+		exchange = &wire{ctx: sessionCtx, run: r}
+		result, err = r.call(ctx, exchange, input)
+	}
+	a, sendErr := exchange.last()
+	refused, isRefused := errors.AsType[*refusedError](err)
 	switch {
 	case err == nil:
 		return r.judge(a, result)
+	case isRefused:
+		return Result{Impossible: refused.text, Refused: refused.kind}
 	case ctx.Err() != nil:
 		if !errors.Is(err, ctx.Err()) {
 			err = fmt.Errorf("%w: %w", ctx.Err(), err)
@@ -53,6 +61,27 @@ func (r *run) mcp(parent, ctx context.Context, input Input) Result {
 
 // call performs the exchange, and returns when the session is closed.
 func (r *run) call(ctx context.Context, wire *wire, input Input) (*mcp.CallToolResult, error) {
+	session, err := r.open(ctx, wire)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close(session, wire)
+	tool, err := r.describe(ctx, session, wire)
+	if err == nil {
+		err = r.check(tool, input)
+	}
+	if err != nil {
+		return nil, err
+	}
+	args := input.JSON
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
+	return session.CallTool(ctx, &mcp.CallToolParams{Name: r.target.mcp.tool, Arguments: args})
+}
+
+// open opens a session with the server.
+func (r *run) open(ctx context.Context, wire *wire) (*mcp.ClientSession, error) {
 	implementation := &mcp.Implementation{Name: userAgent, Version: v1alpha1.GroupVersion.Version}
 	client := mcp.NewClient(implementation, &mcp.ClientOptions{
 		// A probe offers the server nothing: no roots, no sampling, no answers to further questions.
@@ -64,21 +93,19 @@ func (r *run) call(ctx context.Context, wire *wire, input Input) (*mcp.CallToolR
 		HTTPClient:           httpClient(wire),
 		MaxRetries:           -1,
 		DisableStandaloneSSE: true,
-		MaxEventSize:         maxAnswer,
+		MaxEventSize:         maxListing,
 	}, nil)
 	if err != nil {
 		wire.seal()
-		return nil, err
 	}
-	if len(input) == 0 {
-		input = Input("{}")
-	}
-	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: r.target.mcp.tool, Arguments: input})
+	return session, err
+}
+
+// close ends a session. That it is not closed in order is no finding of the probe: only the server would gain from it.
+func (r *run) close(session *mcp.ClientSession, wire *wire) {
 	wire.seal()
 	r.took = r.prober.clock.Since(r.start)
-	// Only the server would gain from a session that is closed in order; that it is not is no finding of the probe.
 	_ = session.Close()
-	return result, err
 }
 
 // judge says what a result of the tool means.

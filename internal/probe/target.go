@@ -38,8 +38,10 @@ type Target struct {
 	Tool string
 	// Host is the host that is called, without port, in lower case.
 	Host string
-	// Input is spec.probe.input, the arguments of a probe. Nil: none.
+	// Input is spec.probe.input, the arguments of a probe unless a model chooses others.
 	Input Input
+	// AllowModelInput is true if a model may choose arguments in the place of Input.
+	AllowModelInput bool
 
 	timeout time.Duration
 	url     *url.URL
@@ -86,8 +88,10 @@ func TargetOf(tool *v1alpha1.Tool) (Target, error) {
 		return Target{}, err
 	}
 	if probe.Input != nil {
-		t.Input = bytes.Clone(probe.Input.Raw)
+		t.Input.JSON = bytes.Clone(probe.Input.Raw)
 	}
+	// Over HTTP there is no schema that a model's arguments could be held against.
+	t.AllowModelInput = probe.AllowModelInput && t.mcp != nil
 	if _, err := t.arguments(t.Input); err != nil {
 		return Target{}, err
 	}
@@ -273,6 +277,9 @@ func (t Target) mayBeCalled(id Identity, input Input) error {
 	if _, err := t.arguments(input); err != nil {
 		return err
 	}
+	if input.ByModel && !t.AllowModelInput {
+		return fmt.Errorf("%w: spec.probe.allowModelInput is not set, so only spec.probe.input is sent", ErrInput)
+	}
 	if id.Credential != nil {
 		return id.Credential.Check(t)
 	}
@@ -281,20 +288,24 @@ func (t Target) mayBeCalled(id Identity, input Input) error {
 
 // arguments returns input as an object, with numbers as they are written. The error is ErrInput.
 func (t Target) arguments(input Input) (map[string]any, error) {
-	if len(input) == 0 {
+	name := "spec.probe.input"
+	if input.ByModel {
+		name = "the input"
+	}
+	if len(input.JSON) == 0 {
 		return nil, nil
 	}
-	if len(input) > MaxInput {
-		return nil, fmt.Errorf("%w: spec.probe.input must be at most %d bytes as JSON, not %d", ErrInput, MaxInput, len(input))
+	if len(input.JSON) > MaxInput {
+		return nil, fmt.Errorf("%w: %s must be at most %d bytes as JSON, not %d", ErrInput, name, MaxInput, len(input.JSON))
 	}
-	decoder := json.NewDecoder(bytes.NewReader(input))
+	decoder := json.NewDecoder(bytes.NewReader(input.JSON))
 	decoder.UseNumber()
 	var args map[string]any
 	if err := decoder.Decode(&args); err != nil || args == nil {
-		return nil, fmt.Errorf("%w: spec.probe.input must be an object, as in {q: health}", ErrInput)
+		return nil, fmt.Errorf("%w: %s must be an object, as in {q: health}", ErrInput, name)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: spec.probe.input must be one object with nothing behind it", ErrInput)
+		return nil, fmt.Errorf("%w: %s must be one object with nothing behind it", ErrInput, name)
 	}
 	if t.http != nil {
 		if _, err := queryOf(args); err != nil {
