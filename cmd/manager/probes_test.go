@@ -11,7 +11,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	eventsv1 "k8s.io/api/events/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +22,7 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/diagnose"
 	"github.com/agrajag-dev/agrajag/internal/llm"
 	"github.com/agrajag-dev/agrajag/internal/probe"
+	"github.com/agrajag-dev/agrajag/internal/sampletools"
 )
 
 // optionsOf reads flags as main does.
@@ -104,6 +107,56 @@ func TestASuccessfulAnswerIsInNoObject(t *testing.T) {
 			t.Errorf("%s: the answer is in %s", name, all)
 		}
 	}
+}
+
+// TestAToolSaysWhatItsServerSays: at once, and again when a diagnosis finds that the server has changed its mind.
+func TestAToolSaysWhatItsServerSays(t *testing.T) {
+	startManager(t, testOptions())
+	p := newProject(t)
+	server := sampletools.NewMCPServer()
+	p.mcpTool("search", serveTool(t, server), "search")
+	tool := &v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "search"}}
+	conditions := func() []metav1.Condition { return tool.Status.Conditions }
+	alice := p.user("alice")
+	diagnosed := func() *v1alpha1.DiagnosisJob {
+		job := p.job("search", "", status(503))
+		job.Spec.Trigger, job.Spec.Error = v1alpha1.TriggerUserRequest, nil
+		eventually(t, "another recheck to be taken", func() error { return alice.Create(t.Context(), job) })
+		return p.closed(job)
+	}
+	p.judged(tool, conditions, v1alpha1.ConditionProbeSafe, v1alpha1.ReasonSafeProbe)
+
+	server.Annotate(&mcp.ToolAnnotations{DestructiveHint: new(true)})
+	if job := diagnosed(); len(job.Status.Probes) == 0 || job.Status.Probes[0].Possible || !strings.Contains(job.Status.Probes[0].Response, "destructive") {
+		t.Errorf("probes %+v", job.Status.Probes)
+	}
+	unsafe := p.judged(tool, conditions, v1alpha1.ConditionProbeSafe, v1alpha1.ReasonMarkedUnsafe)
+	if unsafe.Status != metav1.ConditionFalse || !strings.Contains(unsafe.Message, "readOnlyCall") {
+		t.Errorf("ProbeSafe is %+v", unsafe)
+	}
+	if server.Searches() != 0 {
+		t.Errorf("%d calls of a tool that destroys", server.Searches())
+	}
+
+	server.Annotate(nil)
+	if job := diagnosed(); len(job.Status.Probes) == 0 || !job.Status.Probes[0].Success {
+		t.Errorf("probes %+v", job.Status.Probes)
+	}
+	p.judged(tool, conditions, v1alpha1.ConditionProbeSafe, v1alpha1.ReasonSafeProbe)
+
+	tool.Spec.Probe.Input = &apiextensionsv1.JSON{Raw: []byte(`{"query":"health"}`)}
+	p.must(env.Admin.Update(t.Context(), tool))
+	misfit := p.judged(tool, conditions, v1alpha1.ConditionReady, v1alpha1.ReasonInputInvalid)
+	if !strings.Contains(misfit.Message, "mend spec.probe.input") {
+		t.Errorf("Ready says %q", misfit.Message)
+	}
+	p.judged(tool, conditions, v1alpha1.ConditionProbeSafe, v1alpha1.ReasonSafeProbe)
+	if job := diagnosed(); job.Status.Diagnosis != nil && job.Status.Diagnosis.Classification == v1alpha1.TechnicallyBroken {
+		t.Errorf("the tool is blamed for the Tool's mistake: %+v", job.Status.Diagnosis)
+	}
+	tool.Spec.Probe.Input = &apiextensionsv1.JSON{Raw: []byte(`{"q":"health"}`)}
+	p.must(env.Admin.Update(t.Context(), tool))
+	p.judged(tool, conditions, v1alpha1.ConditionReady, v1alpha1.ReasonConfigured)
 }
 
 // everything returns all objects of the project that a person may read without being trusted with secrets.

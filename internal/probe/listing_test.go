@@ -74,7 +74,9 @@ func TestWhatAServerSaysOfAToolDecides(t *testing.T) {
 		{"not read-only, but not destructive", tool(`,"annotations":{"readOnlyHint":false,"destructiveHint":false}`), 0, RefusedUnsafe, "not read-only"},
 		{"destructive", tool(`,"annotations":{"destructiveHint":true}`), 0, RefusedUnsafe, "destructive (destructiveHint)"},
 		{"both at once", tool(`,"annotations":{"readOnlyHint":true,"destructiveHint":true}`), 0, RefusedUnsafe, "destructive"},
-		{"of another tool", func(string) string { return page(`{"name":"Search",`+anyInput+`,"annotations":{"destructiveHint":true}}`, "") }, 1, "", ""},
+		{"of another tool", func(string) string {
+			return page(`{"name":"Search",`+anyInput+`,"annotations":{"destructiveHint":true}}`, "")
+		}, 1, "", ""},
 		{"twice, and the first counts", func(string) string {
 			return page(`{"name":"search",`+anyInput+`,"annotations":{"destructiveHint":true}},{"name":"search",`+anyInput+`}`, "")
 		}, 0, RefusedUnsafe, "destructive"},
