@@ -210,7 +210,7 @@ func (g Guard) dial(ctx context.Context, network, address string) (net.Conn, err
 	// An address that was written as one is judged before this machine finds that it has no way there.
 	if addr, err := netip.ParseAddr(host); err == nil {
 		if err := check(addr); err != nil {
-			return nil, err
+			return nil, &net.OpError{Op: "dial", Net: network, Err: err} // as the dialer says it
 		}
 	}
 	dialer := &net.Dialer{

@@ -148,7 +148,7 @@ func listenAt(t *testing.T, address string, handler http.HandlerFunc) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: handler} //nolint:gosec // a test's server
+	server := &http.Server{Handler: handler}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
 	return listener.Addr().String()
