@@ -24,6 +24,13 @@ demo: ## Tell the whole story on a real API server; KEEP=1 leaves it running
 test: ## Run all tests on a real API server, with the race detector
 	@assets=$$(hack/controlplane/build.sh) && KUBEBUILDER_ASSETS=$$assets $(GO) test -race -timeout 20m ./...
 
+.PHONY: test-interop
+test-interop: ## Run the operator against third-party servers from npm (needs Node.js 20 and npm)
+	@command -v node >/dev/null && command -v npm >/dev/null || { echo "test-interop needs node and npm (Node.js 20 or later): \
+	  install them, on Debian with 'apt-get install nodejs npm'"; exit 1; }
+	@npm ci --ignore-scripts --no-audit --no-fund --prefix hack/interop
+	@assets=$$(hack/controlplane/build.sh) && KUBEBUILDER_ASSETS=$$assets $(GO) test -tags interop -count=1 -timeout 10m -run TestInterop ./cmd/manager
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for FUZZTIME (10s)
 	@hack/fuzz.sh $(or $(FUZZTIME),10s)

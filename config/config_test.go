@@ -258,6 +258,7 @@ func TestPortsPathsAndCertificateMeet(t *testing.T) {
 	}
 	wantPorts := map[string]string{
 		"webhook": args["webhook-port"],
+		"api":     strings.TrimPrefix(args["api-bind-address"], ":"),
 		"metrics": strings.TrimPrefix(args["metrics-bind-address"], ":"),
 		"health":  strings.TrimPrefix(args["health-probe-bind-address"], ":"),
 	}
@@ -285,6 +286,10 @@ func TestPortsPathsAndCertificateMeet(t *testing.T) {
 	}
 	if port := service.Spec.Ports[0]; port.Port != 443 || port.TargetPort != intstr.FromString("webhook") {
 		t.Errorf("the Service leads to %v", port)
+	}
+	api := typed[corev1.Service](t, objects, "Service agrajag-api")
+	if diff := cmp.Diff(service.Spec.Selector, api.Spec.Selector); diff != "" || api.Spec.Ports[0].Port != 443 || api.Spec.Ports[0].TargetPort != intstr.FromString("api") {
+		t.Errorf("the Service of the REST API leads to %v %v", api.Spec.Selector, api.Spec.Ports)
 	}
 	checkWebhook(t, service, webhook.PreparePath,
 		typed[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration agrajag").Webhooks[0].ClientConfig)

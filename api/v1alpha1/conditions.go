@@ -6,7 +6,8 @@ const (
 	// person has to mend it. It says nothing about whether the tool works: see ToolHealth.
 	ConditionReady = "Ready"
 	// ConditionProbeSafe of a Tool is True when a probe has something it may call, False when every
-	// call of the tool may change something, so that it is diagnosed from history alone.
+	// call of the tool may change something, so that it is diagnosed from history alone. It speaks of what the
+	// MCP server said when it was last asked; a probe asks again before it calls.
 	ConditionProbeSafe = "ProbeSafe"
 )
 
@@ -24,7 +25,8 @@ const (
 	// ReasonCredentialNotAllowed goes with Ready=False: the Secret has another type than the one for
 	// system credentials, or does not list the endpoint's host.
 	ReasonCredentialNotAllowed = "CredentialNotAllowed"
-	// ReasonInputInvalid goes with Ready=False: the probe's input is too large.
+	// ReasonInputInvalid goes with Ready=False: the probe's input is too large, cannot be sent, or does not fit
+	// the input schema that the MCP server gives for the tool.
 	ReasonInputInvalid = "InputInvalid"
 	// ReasonSafeProbe goes with ProbeSafe=True: the tool itself is declared safe.
 	ReasonSafeProbe = "SafeProbe"
@@ -32,6 +34,9 @@ const (
 	ReasonReadOnlyCall = "ReadOnlyCall"
 	// ReasonWriteOnly goes with ProbeSafe=False: nothing is declared that a probe may call.
 	ReasonWriteOnly = "WriteOnly"
+	// ReasonMarkedUnsafe goes with ProbeSafe=False: the tool's own MCP server marks it as one that writes or
+	// destroys. No field of the Tool outweighs that.
+	ReasonMarkedUnsafe = "MarkedUnsafe"
 	// ReasonNoEndpoint goes with ProbeSafe=False: it is not said where the tool is.
 	ReasonNoEndpoint = "NoEndpoint"
 	// ReasonDiagnosisDisabled goes with ProbeSafe=False: spec.diagnosis is Disabled.

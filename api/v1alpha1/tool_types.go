@@ -26,6 +26,7 @@ type HeaderValue string
 
 // ToolSpec says what a tool is and what may be probed, and how.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.probe) || !has(self.probe.allowModelInput) || !self.probe.allowModelInput || has(self.endpoint) && has(self.endpoint.mcp)",message="only an MCP tool has a schema that a model's arguments could be checked by: leave allowModelInput out, or use endpoint.mcp",fieldPath=".probe.allowModelInput"
 // +kubebuilder:validation:XValidation:rule="!has(self.probe) || !has(self.probe.readOnlyCall) || has(self.endpoint)",message="readOnlyCall goes to the tool's own server: set endpoint too",fieldPath=".probe.readOnlyCall"
 // +kubebuilder:validation:XValidation:rule="!has(self.probe) || !has(self.probe.readOnlyCall) || !has(self.endpoint) || has(self.probe.readOnlyCall.mcp) == has(self.endpoint.mcp)",message="readOnlyCall must be of the endpoint's kind: use readOnlyCall.mcp beside endpoint.mcp and readOnlyCall.http beside endpoint.http",fieldPath=".probe.readOnlyCall"
 type ToolSpec struct {
@@ -111,13 +112,19 @@ type HTTPEndpoint struct {
 // ToolProbe says what a probe sends and what it expects.
 type ToolProbe struct {
 	// input holds the arguments of a probe: of the MCP tool, or the query parameters of an HTTP request.
-	// A probe sends this and nothing else: neither the failed call nor a model chooses arguments. At most
-	// 16 KiB as JSON.
+	// A probe sends this and nothing else, unless allowModelInput is set; the failed call is never replayed. At
+	// most 16 KiB as JSON.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Input *apiextensionsv1.JSON `json:"input,omitempty"`
+
+	// allowModelInput lets a model choose the arguments of a probe in the place of input. They are sent only if
+	// they fit the input schema that the MCP server gives for the tool. Set it only if no arguments whatever make
+	// the tool change something or tell what it should not.
+	// +optional
+	AllowModelInput bool `json:"allowModelInput,omitempty"`
 
 	// timeoutSeconds bounds one probe.
 	// +optional

@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -187,6 +188,7 @@ func (h *hunt) tool(i int) {
 		Spec: v1alpha1.ToolSpec{
 			Endpoint: endpoint, Safety: v1alpha1.SafetySafeProbe,
 			Credentials: &v1alpha1.ToolCredentials{System: &v1alpha1.SecretName{Name: "system"}},
+			Probe:       &v1alpha1.ToolProbe{Input: &apiextensionsv1.JSON{Raw: []byte(`{"q":"tea"}`)}},
 		},
 	}))
 }

@@ -297,6 +297,7 @@ func TestSettingsThatCannotBeAreRefused(t *testing.T) {
 		want   string
 	}{
 		{"a CIDR that is none", func(o *options) { o.probeAllow = "127.0.0.0/99" }, "--probe-allow"},
+		{"a denied CIDR that is none", func(o *options) { o.probeDeny = "10.0.0.0/8,kubernetes" }, "--probe-deny: \"kubernetes\""},
 		{"no workers", func(o *options) { o.diagnosisWorkers = 0 }, "--diagnosis-workers must be from 1 to 64"},
 		{"a negative window", func(o *options) { o.freshnessWindow = -1 }, "--freshness-window"},
 		{"a model behind no address", func(o *options) { o.models, o.modelEndpoint = "m", "models" }, "--model-endpoint"},

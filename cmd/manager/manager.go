@@ -135,15 +135,16 @@ func addControllers(mgr manager.Manager, check *checker.Checker, o options) erro
 	queue := make(chan event.TypedGenericEvent[*v1alpha1.DiagnosisJob], queueLength)
 	recorder := mgr.GetEventRecorder(component)
 	c, now := mgr.GetClient(), clock.RealClock{}
+	prober := probe.New(probe.Options{Guard: guard, Clock: now})
 	return errors.Join(
-		(&controller.ToolReconciler{Client: c, Credentials: credentials, Clock: now}).SetupWithManager(mgr),
+		(&controller.ToolReconciler{Client: c, Credentials: credentials, Prober: prober, Clock: now}).SetupWithManager(mgr),
 		(&controller.ToolHealthReconciler{Client: c, Store: check.Store, Clock: now, OperatorNamespace: o.namespace, TTLs: health.TTLs{Session: o.sessionTTL, User: o.userRowTTL}}).SetupWithManager(mgr),
 		(&controller.ErrorPatternSetReconciler{Client: c, Cascade: check.Cascade, Clock: now, OperatorNamespace: o.namespace}).SetupWithManager(mgr),
 		(&controller.DiagnosisRecipeReconciler{Client: c, Clock: now, OperatorNamespace: o.namespace}).SetupWithManager(mgr),
 		(&controller.DiagnosisJobReconciler{Client: c, Checker: check, Clock: now, Recorder: recorder, Queue: queue, TTL: o.jobTTL}).SetupWithManager(mgr),
 		(&controller.DiagnosisReconciler{
 			Client: c, Live: mgr.GetAPIReader(), Checker: check, Clock: now, Recorder: recorder, Queue: queue,
-			Engine:  &diagnose.Engine{Prober: probe.New(probe.Options{Guard: guard, Clock: now}), Credentials: credentials, Clock: now},
+			Engine:  &diagnose.Engine{Prober: prober, Credentials: credentials, Clock: now},
 			Chats:   chats(o, guard, credentials),
 			Budget:  &budget.Keeper{Client: c, Live: mgr.GetAPIReader(), Clock: now, Recorder: recorder, Namespace: o.namespace, Limits: o.budgets},
 			Holder:  host + "_" + string(uuid.NewUUID()),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -66,8 +67,8 @@ func (o *options) bind(f *flag.FlagSet) {
 	f.StringVar(&o.models, "model", "", "model that diagnoses, or several separated by commas that are tried in order; empty: the built-in diagnostician, which needs none")
 	f.StringVar(&o.modelEndpoint, "model-endpoint", "https://api.openai.com/v1", "base URL of the OpenAI-compatible API that serves --model")
 	f.StringVar(&o.modelKeyFile, "model-key-file", "", "file with the API key, mounted from a Secret; it is read for each diagnosis; empty: no key is sent")
-	f.StringVar(&o.probeAllow, "probe-allow", "", "CIDRs, separated by commas, that probes may reach although they are refused by default (loopback, link-local, cloud metadata)")
-	f.StringVar(&o.probeDeny, "probe-deny", "", "CIDRs, separated by commas, that probes may not reach besides; the address at which the manager reaches the API server is always among them. --probe-allow beats it")
+	f.Func("probe-allow", "CIDRs, separated by commas, that probes may reach although they are refused by default (loopback, link-local, cloud metadata, the API server); may be repeated", listed(&o.probeAllow))
+	f.Func("probe-deny", "CIDRs, separated by commas, that probes may not reach whatever else is said; beats --probe-allow; may be repeated", listed(&o.probeDeny))
 	f.DurationVar(&o.freshnessWindow, "freshness-window", checker.DefaultFreshnessWindow, "how long a verdict spares the same unclear error another diagnosis; 0: not at all")
 	f.Int64Var(&o.budgets.PerTenant, "daily-token-budget-per-tenant", 1_000_000, "tokens that a tenant's diagnoses may cost in a day (UTC); a typical one costs 5000; when they are used up, jobs close with the fallback; 0: no budget. The built-in diagnostician costs none")
 	f.Int64Var(&o.budgets.All, "daily-token-budget", 10_000_000, "tokens that all diagnoses together may cost in a day (UTC); 0: no budget")
@@ -128,20 +129,24 @@ func (o *options) validate() error {
 	return errors.Join(problems...)
 }
 
-// guard returns where probes may go. The API server's addresses are none of it.
+// guard returns where probes may go. The API server's addresses are none of it, unless they are allowed.
 func (o *options) guard(apiServer []string) (probe.Guard, error) {
 	allow, err := probe.ParsePrefixes(list(o.probeAllow))
 	if err != nil {
 		return probe.Guard{}, fmt.Errorf("--probe-allow: %w", err)
 	}
-	deny, err := probe.ParsePrefixes(append(list(o.probeDeny), apiServer...))
+	deny, err := probe.ParsePrefixes(list(o.probeDeny))
 	if err != nil {
 		return probe.Guard{}, fmt.Errorf("--probe-deny: %w", err)
 	}
-	return probe.Guard{Allow: allow, Deny: deny}, nil
+	server, err := probe.ParsePrefixes(apiServer)
+	if err != nil {
+		return probe.Guard{}, fmt.Errorf("addresses of the API server: %w", err)
+	}
+	return probe.Guard{Deny: deny, Allow: allow, APIServer: server}, nil
 }
 
-// addressesOf returns the addresses of the API server.
+// addressesOf returns the addresses of the API server: where the manager reaches it, and where pods do.
 func addressesOf(config *rest.Config) ([]string, error) {
 	u, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -151,7 +156,18 @@ func addressesOf(config *rest.Config) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the API server, to keep probes away from it: %w", err)
 	}
+	if inCluster := os.Getenv("KUBERNETES_SERVICE_HOST"); net.ParseIP(inCluster) != nil {
+		addresses = append(addresses, inCluster)
+	}
 	return addresses, nil
+}
+
+// listed collects the values of a flag that may be repeated.
+func listed(values *string) func(string) error {
+	return func(value string) error {
+		*values = strings.TrimPrefix(*values+","+value, ",")
+		return nil
+	}
 }
 
 // list splits a list of values separated by commas.

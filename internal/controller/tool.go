@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -22,30 +23,35 @@ import (
 // credentialEvery is how often a Tool's Secret is looked at again: Secrets may be read, but not watched.
 const credentialEvery = 5 * time.Minute
 
-// ToolReconciler says whether a Tool's configuration can be used. Whether the tool works is not its business.
+// ToolReconciler says whether a Tool's configuration can be used, and asks an MCP server about that. Whether the tool
+// works is not its business.
 type ToolReconciler struct {
 	Client      client.Client
 	Credentials probe.Credentials
+	Prober      *probe.Prober
 	Clock       clock.PassiveClock
+
+	looks looks
 }
 
 // Reconcile writes a Tool's conditions.
 func (r *ToolReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	tool := &v1alpha1.Tool{}
 	if err := r.Client.Get(ctx, req.NamespacedName, tool); err != nil {
+		r.looks.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	oldest, err := registry.Find(ctx, r.Client, tool.Namespace, tool.CalledAs())
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	ready, err := r.ready(ctx, tool, oldest)
+	ready, safe, err := r.judge(ctx, tool, oldest)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	before := tool.Status.DeepCopy()
 	tool.Status.ObservedGeneration = tool.Generation
-	setConditions(&tool.Status.Conditions, tool.Generation, r.Clock.Now(), ready, probeSafe(tool))
+	setConditions(&tool.Status.Conditions, tool.Generation, r.Clock.Now(), ready, safe)
 	if err := writeStatus(ctx, r.Client, tool, before, &tool.Status); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -55,52 +61,59 @@ func (r *ToolReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// ready says whether the configuration can be used, and if not, what to mend. Oldest is the Tool that counts of those
-// with this one's name.
-func (r *ToolReconciler) ready(ctx context.Context, tool, oldest *v1alpha1.Tool) (metav1.Condition, error) {
-	notReady := func(reason, message string) (metav1.Condition, error) {
-		return condition(v1alpha1.ConditionReady, false, reason, text.Plain(message, 1024)), nil
-	}
+// judge returns Ready and ProbeSafe. Oldest is the Tool that counts of those with this one's name.
+func (r *ToolReconciler) judge(ctx context.Context, tool, oldest *v1alpha1.Tool) (ready, safe metav1.Condition, err error) {
+	target, targetErr := probe.TargetOf(tool)
+	safe = probeSafe(tool, targetErr)
 	if oldest != nil && registry.Older(oldest, tool) {
-		return notReady(v1alpha1.ReasonDuplicateToolName, fmt.Sprintf("Tool %s is older and has the same toolName, so this one is ignored: give it another toolName or delete it", oldest.Name))
+		return notReady(v1alpha1.ReasonDuplicateToolName, fmt.Sprintf("Tool %s is older and has the same toolName, so this one is ignored: give it another toolName or delete it", oldest.Name)), safe, nil
 	}
-	target, err := probe.TargetOf(tool)
-	if errors.Is(err, probe.ErrInput) {
-		return notReady(v1alpha1.ReasonInputInvalid, err.Error())
+	if errors.Is(targetErr, probe.ErrInput) {
+		return notReady(v1alpha1.ReasonInputInvalid, targetErr.Error()), safe, nil
 	}
-	if err == nil && tool.Spec.Credentials != nil && tool.Spec.Credentials.System != nil {
-		switch err := r.credential(ctx, tool, target); {
-		case errors.Is(err, probe.ErrCredentialNotFound):
-			return notReady(v1alpha1.ReasonCredentialNotFound, err.Error())
-		case errors.Is(err, probe.ErrCredentialNotReadable):
-			return notReady(v1alpha1.ReasonCredentialNotReadable, err.Error())
-		case errors.Is(err, probe.ErrCredentialNotAllowed):
-			return notReady(v1alpha1.ReasonCredentialNotAllowed, err.Error())
-		case err != nil:
-			return metav1.Condition{}, err
-		}
+	ready = condition(v1alpha1.ConditionReady, true, v1alpha1.ReasonConfigured, "The configuration can be used")
+	if targetErr != nil {
+		return ready, safe, nil
 	}
-	return condition(v1alpha1.ConditionReady, true, v1alpha1.ReasonConfigured, "The configuration can be used"), nil
+	credential, err := r.credential(ctx, tool, target)
+	switch {
+	case errors.Is(err, probe.ErrCredentialNotFound):
+		return notReady(v1alpha1.ReasonCredentialNotFound, err.Error()), safe, nil
+	case errors.Is(err, probe.ErrCredentialNotReadable):
+		return notReady(v1alpha1.ReasonCredentialNotReadable, err.Error()), safe, nil
+	case errors.Is(err, probe.ErrCredentialNotAllowed):
+		return notReady(v1alpha1.ReasonCredentialNotAllowed, err.Error()), safe, nil
+	case err != nil:
+		return ready, safe, err
+	}
+	ready, safe = withLook(tool, r.ask(ctx, tool, target, credential), ready, safe)
+	return ready, safe, nil
 }
 
-// credential says whether the system credential can be used for the tool.
-func (r *ToolReconciler) credential(ctx context.Context, tool *v1alpha1.Tool, target probe.Target) error {
+func notReady(reason, message string) metav1.Condition {
+	return condition(v1alpha1.ConditionReady, false, reason, text.Plain(message, 1024))
+}
+
+// credential returns the system credential if the Tool names one, and says whether it can be used for the tool.
+func (r *ToolReconciler) credential(ctx context.Context, tool *v1alpha1.Tool, target probe.Target) (*probe.Credential, error) {
+	if tool.Spec.Credentials == nil || tool.Spec.Credentials.System == nil {
+		return nil, nil
+	}
 	credential, err := r.Credentials.System(ctx, tool.Namespace, tool.Spec.Credentials.System.Name)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return credential.Check(target)
+	return credential, credential.Check(target)
 }
 
-// probeSafe says whether a probe has something that it may call.
-func probeSafe(tool *v1alpha1.Tool) metav1.Condition {
-	_, err := probe.TargetOf(tool)
+// probeSafe says whether a probe has something that it may call. Err is why the Tool has no target, nil if it has one.
+func probeSafe(tool *v1alpha1.Tool, err error) metav1.Condition {
 	switch {
 	case errors.Is(err, probe.ErrDisabled):
 		return condition(v1alpha1.ConditionProbeSafe, false, v1alpha1.ReasonDiagnosisDisabled, err.Error())
 	case errors.Is(err, probe.ErrNoEndpoint):
 		return condition(v1alpha1.ConditionProbeSafe, false, v1alpha1.ReasonNoEndpoint, text.Plain(err.Error(), 1024))
-	case err != nil:
+	case err != nil && !errors.Is(err, probe.ErrInput):
 		return condition(v1alpha1.ConditionProbeSafe, false, v1alpha1.ReasonWriteOnly, text.Plain(err.Error(), 1024))
 	case tool.Spec.Probe != nil && tool.Spec.Probe.ReadOnlyCall != nil:
 		return condition(v1alpha1.ConditionProbeSafe, true, v1alpha1.ReasonReadOnlyCall, "Probes make the declared read-only call")
@@ -109,7 +122,8 @@ func probeSafe(tool *v1alpha1.Tool) metav1.Condition {
 	}
 }
 
-// SetupWithManager registers the controller. A Tool that changes its name, or goes, may make its namesakes count.
+// SetupWithManager registers the controller. A Tool that changes its name, or goes, may make its namesakes count; a
+// diagnosis may find that a server has changed its mind.
 func (r *ToolReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	namesakes := func(ctx context.Context, changed client.Object) []reconcile.Request {
 		var siblings v1alpha1.ToolList
@@ -124,7 +138,10 @@ func (r *ToolReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		}
 		return requests
 	}
+	options := cheap()
+	options.MaxConcurrentReconciles = lookWorkers
 	return ctrl.NewControllerManagedBy(mgr).Named("tool").For(&v1alpha1.Tool{}).
 		Watches(&v1alpha1.Tool{}, handler.EnqueueRequestsFromMapFunc(namesakes)).
-		WithOptions(cheap()).Complete(r)
+		Watches(&v1alpha1.DiagnosisJob{}, handler.EnqueueRequestsFromMapFunc(r.contradicted), builder.WithPredicates(probed)).
+		WithOptions(options).Complete(r)
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
@@ -197,6 +198,7 @@ func (a *arena) prepare(attack, where string, report func(*Input), n int) Input 
 	in.Tool.Spec.Endpoint.HTTP.URL = v1alpha1.URL(a.toolURL + "/v1/search?q=health")
 	if where == "mcp" {
 		in.Tool.Spec.Endpoint = &v1alpha1.ToolEndpoint{MCP: &v1alpha1.MCPEndpoint{URL: v1alpha1.URL(a.mcpURL), Tool: "search"}}
+		in.Tool.Spec.Probe = &v1alpha1.ToolProbe{Input: &apiextensionsv1.JSON{Raw: []byte(`{"q":"health"}`)}}
 		report = func(*Input) {}
 	}
 	report(&in)
@@ -262,7 +264,7 @@ func (a *arena) strayedSince(before [3]int32) string {
 	case a.mcp.Tickets() > 0:
 		return "another tool of the server was called"
 	case a.asked.Load()-before[2] > int32(DefaultLimits().MaxProbes)*perProbe:
-		return "the tool was asked too often"
+		return fmt.Sprintf("the tool was asked too often: %d times", a.asked.Load()-before[2])
 	}
 	return ""
 }

@@ -88,7 +88,7 @@ func credible(reported, least, most, otherwise int64) int64 {
 // FirstCall returns what the first call of a diagnosis may cost at least, in tokens: with less left of a budget it
 // need not begin.
 func FirstCall(in Input, now time.Time) int64 {
-	return worstPrompt(llm.Request{Messages: opening(in, now), Tools: tools()}) + minTurnTokens
+	return worstPrompt(llm.Request{Messages: opening(in, now), Tools: tools(in)}) + minTurnTokens
 }
 
 // afford takes what a request may cost at worst from the run's ceiling and from the daily budgets, and sets how long

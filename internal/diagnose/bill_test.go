@@ -264,7 +264,7 @@ func TestWhatADiagnosisCosts(t *testing.T) {
 					as.Messages = append(as.Messages, llm.Message{Role: m.Role, Content: m.Content})
 					sent += len(m.Content)
 				}
-				as.Tools = tools()[:len(r.Tools)]
+				as.Tools = tools(w.input)[:len(r.Tools)]
 				worst += worstPrompt(as)
 			}
 			firstCall, _ := json.Marshal(requests[0].Messages)

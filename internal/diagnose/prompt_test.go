@@ -213,7 +213,7 @@ func TestATypicalFirstCallIsSmall(t *testing.T) {
 	in.Job.Spec.Error.Body = `{"error":{"code":"unavailable","message":"upstream connect error or disconnect/reset before headers"}}`
 	in.Job.Spec.Error.Headers = map[string]v1alpha1.HeaderValue{"content-type": "application/json", "server": "envoy", "date": "Sat, 23 May 2026 13:59:58 GMT"}
 	system, user := len(systemPrompt), len(userPrompt(in, now))
-	offered, err := json.Marshal(tools())
+	offered, err := json.Marshal(tools(Input{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/llm"
 	"github.com/agrajag-dev/agrajag/internal/text"
 )
@@ -15,8 +14,8 @@ import (
 const (
 	// maxCalls bounds the calls of one turn that are looked at.
 	maxCalls = 8
-	// maxArguments bounds what is kept of a call's arguments, in bytes. Nothing reads them.
-	maxArguments = 1 << 10
+	// maxArguments bounds a call's arguments, in bytes: those of a probe that the model chooses.
+	maxArguments = 4 << 10
 )
 
 // errDeadline means that a diagnosis took too long.
@@ -28,10 +27,10 @@ type run struct {
 	in       Input
 	chat     llm.Chat
 	messages []llm.Message
-	free     bool                              // asking costs nothing
-	read     bool                              // the health was read
-	probed   map[v1alpha1.ProbeIdentity]string // what a probe answered; its input is always the same
-	limited  bool                              // a probe was asked for beyond the limit
+	free     bool                // asking costs nothing
+	read     bool                // the health was read
+	probed   map[probeKey]string // what each probe answered
+	limited  bool                // a probe was asked for beyond the limit
 	out      Outcome
 }
 
@@ -40,7 +39,7 @@ func (e *Engine) Run(ctx context.Context, in Input, chat llm.Chat) Outcome {
 	ctx, cancel := context.WithTimeoutCause(ctx, in.Limits.Deadline, fmt.Errorf("%w: it may take %s", errDeadline, in.Limits.Deadline))
 	defer cancel()
 	_, free := chat.(llm.Builtin)
-	r := &run{engine: e, in: in, chat: chat, free: free, messages: opening(in, e.Clock.Now()), probed: map[v1alpha1.ProbeIdentity]string{}}
+	r := &run{engine: e, in: in, chat: chat, free: free, messages: opening(in, e.Clock.Now()), probed: map[probeKey]string{}}
 	answer, err := r.converse(ctx)
 	var unusable unusableError
 	switch {
@@ -80,7 +79,7 @@ func (r *run) parse(answer llm.Response) {
 // converse asks until an answer calls no tools.
 func (r *run) converse(ctx context.Context) (llm.Response, error) {
 	for turn := 0; ; turn++ {
-		answer, err := r.ask(ctx, tools())
+		answer, err := r.ask(ctx, tools(r.in))
 		if err != nil || len(answer.Message.ToolCalls) == 0 {
 			return answer, err
 		}

@@ -477,3 +477,18 @@ func TestAProbeFailsAtTheToolsOwnHost(t *testing.T) {
 		t.Errorf("probes: %+v; want one of signature own-host", out.Probes)
 	}
 }
+
+func TestTheSameProbeIsOneWhateverTheOrderOfItsInput(t *testing.T) {
+	r := &run{in: Input{Tool: &v1alpha1.Tool{Spec: v1alpha1.ToolSpec{Probe: &v1alpha1.ToolProbe{AllowModelInput: true}}}}}
+	key := func(arguments string) probeKey { return r.keyOf(v1alpha1.ProbeAsUser, arguments) }
+	if key(`{"sampleInput":{"a":1,"b":2}}`) != key(`{ "sampleInput": {"b":2, "a":1} }`) {
+		t.Error("the same input in another order is another probe")
+	}
+	if key(`{"sampleInput":{"a":1}}`) == key(`{"sampleInput":{"a":2}}`) || key(`{}`) == key(`{"sampleInput":{"a":1}}`) {
+		t.Error("another input is the same probe")
+	}
+	r.in.Tool.Spec.Probe.AllowModelInput = false
+	if key(`{"sampleInput":{"a":1}}`) != key(`{}`) {
+		t.Error("input that the Tool does not let it choose makes another probe")
+	}
+}

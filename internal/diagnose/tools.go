@@ -26,15 +26,24 @@ const maxResponse = 512
 // limitReached answers a call that is not carried out any more.
 const limitReached = "probe limit reached"
 
-// noParameters is the schema of every tool's arguments: the model chooses neither target nor user nor input.
+// noParameters is the schema of a tool's arguments: the model chooses neither target nor user, and input only where the
+// Tool lets it.
 var noParameters = json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)
 
+// inputParameters is the schema of a probe's arguments where the Tool lets the model choose input (specification §6.1).
+var inputParameters = json.RawMessage(`{"type":"object","properties":{"sampleInput":{"type":"object","description":` +
+	`"Minimal valid input for the tool. Left out, the input that its owner declared is sent."}},"additionalProperties":false}`)
+
 // tools are what the model may call.
-func tools() []llm.Tool {
+func tools(in Input) []llm.Tool {
+	parameters := noParameters
+	if in.modelChoosesInput() {
+		parameters = inputParameters
+	}
 	return []llm.Tool{
-		{Name: llm.ToolProbeAsUser, Parameters: noParameters,
+		{Name: llm.ToolProbeAsUser, Parameters: parameters,
 			Description: "Probe the tool with the credential of the user for whom it failed. Read-only."},
-		{Name: llm.ToolProbeAsSystem, Parameters: noParameters,
+		{Name: llm.ToolProbeAsSystem, Parameters: parameters,
 			Description: "Probe the tool with the system's credential, or with none. Read-only. Tells a user's problem from a general one."},
 		{Name: llm.ToolHealthRead, Parameters: noParameters,
 			Description: "Read the tool's health: state, history and cooldowns, and whether it can be probed."},
@@ -54,9 +63,9 @@ func (r *run) carryOut(ctx context.Context, call llm.ToolCall) string {
 		r.read = true
 		return framed("health", healthFinding(r.in, r.engine.Clock.Now()))
 	case llm.ToolProbeAsUser:
-		return r.probe(ctx, v1alpha1.ProbeAsUser)
+		return r.probe(ctx, v1alpha1.ProbeAsUser, call.Arguments)
 	case llm.ToolProbeAsSystem:
-		return r.probe(ctx, v1alpha1.ProbeAsSystem)
+		return r.probe(ctx, v1alpha1.ProbeAsSystem, call.Arguments)
 	default:
 		return refusal(fmt.Sprintf("unknown tool %q: there are only %s, %s and %s", call.Name, llm.ToolProbeAsUser, llm.ToolProbeAsSystem,
 			llm.ToolHealthRead))
@@ -79,17 +88,44 @@ func encode(v any) string {
 	return string(data)
 }
 
+// probeKey says which probe it is: as whom, and with what input of the model's, if the Tool lets it choose any.
+type probeKey struct {
+	as    v1alpha1.ProbeIdentity
+	input string
+}
+
+// modelChoosesInput reports whether the Tool lets a model choose what a probe sends.
+func (in Input) modelChoosesInput() bool {
+	return in.Tool != nil && in.Tool.Spec.Probe != nil && in.Tool.Spec.Probe.AllowModelInput
+}
+
+// keyOf returns the key of a probe that the model calls, with its input in one form.
+func (r *run) keyOf(as v1alpha1.ProbeIdentity, arguments string) probeKey {
+	key := probeKey{as: as}
+	if !r.in.modelChoosesInput() {
+		return key
+	}
+	var chosen struct {
+		SampleInput any `json:"sampleInput"`
+	}
+	if json.Unmarshal([]byte(arguments), &chosen) == nil && chosen.SampleInput != nil {
+		key.input = encode(chosen.SampleInput)
+	}
+	return key
+}
+
 // probe probes the tool, records it, and returns the answer for the model. The same probe once more is answered from
 // the first one: it would say the same, and count as evidence twice.
-func (r *run) probe(ctx context.Context, as v1alpha1.ProbeIdentity) string {
-	if answer, before := r.probed[as]; before {
+func (r *run) probe(ctx context.Context, as v1alpha1.ProbeIdentity, arguments string) string {
+	key := r.keyOf(as, arguments)
+	if answer, before := r.probed[key]; before {
 		return answer
 	}
 	if len(r.out.Evidence) >= r.in.Limits.MaxProbes || len(r.out.Probes) >= v1alpha1.MaxProbeAudits {
 		r.limited = true
 		return refusal(limitReached)
 	}
-	result := r.send(ctx, as)
+	result := r.send(ctx, as, arguments)
 	finding := r.findingOf(result)
 	audit := v1alpha1.ProbeAudit{
 		As: as, At: metav1.NewTime(result.At), Possible: finding.Possible, Success: finding.Success, DurationMs: finding.DurationMs,
@@ -105,18 +141,19 @@ func (r *run) probe(ctx context.Context, as v1alpha1.ProbeIdentity) string {
 	r.out.Probes = append(r.out.Probes, audit)
 	if finding.Possible {
 		// A probe whose own input was refused says as little about the tool as one that was asked for a credential.
-		refused := finding.AuthChallenge || finding.Classification == v1alpha1.UserInput
+		// Nor does one that failed with what the model made up: it could be led to something that always fails.
+		refused := finding.AuthChallenge || finding.Classification == v1alpha1.UserInput || result.ByModel
 		r.out.Evidence = append(r.out.Evidence, Evidence{
 			As: as, Success: finding.Success, Failed: !finding.Success && !refused, Challenged: finding.AuthChallenge,
 			Signature: finding.ErrorSignature,
 		})
 	}
-	r.probed[as] = framed("probe as "+string(as), finding)
-	return r.probed[as]
+	r.probed[key] = framed("probe as "+string(as), finding)
+	return r.probed[key]
 }
 
 // send probes the tool, or says why that is not possible.
-func (r *run) send(ctx context.Context, as v1alpha1.ProbeIdentity) probe.Result {
+func (r *run) send(ctx context.Context, as v1alpha1.ProbeIdentity, arguments string) probe.Result {
 	impossible := func(reason string) probe.Result {
 		return probe.Result{As: as, At: r.engine.Clock.Now(), Impossible: reason}
 	}
@@ -140,7 +177,20 @@ func (r *run) send(ctx context.Context, as v1alpha1.ProbeIdentity) probe.Result 
 	if err != nil {
 		return impossible(err.Error())
 	}
-	return r.engine.Prober.Probe(ctx, target, identity, target.Input)
+	return r.engine.Prober.Probe(ctx, target, identity, chosenInput(target, arguments))
+}
+
+// chosenInput returns the input that the model chose, or the Tool's own: also where the model may choose none, because
+// models send arguments that nobody asked for.
+func chosenInput(target probe.Target, arguments string) probe.Input {
+	var chosen struct {
+		SampleInput json.RawMessage `json:"sampleInput"`
+	}
+	if !target.AllowModelInput || json.Unmarshal([]byte(arguments), &chosen) != nil || len(chosen.SampleInput) == 0 ||
+		string(chosen.SampleInput) == "null" {
+		return target.Input
+	}
+	return probe.Input{JSON: chosen.SampleInput, ByModel: true}
 }
 
 // findingOf returns what the model is told about a probe.

@@ -38,7 +38,8 @@ const (
 	// SecretKeyToken holds the token. White space around it does not count.
 	SecretKeyToken = "token"
 	// SecretKeyHosts lists the hosts that the token may be sent to, separated by commas: host for any port of it,
-	// or host:port for that port alone. Upper and lower case are alike; there are no wildcards.
+	// or host:port for that port alone. Upper and lower case are alike, and nothing else is: there are no wildcards, no
+	// ranges and no subdomains, a dot at the end counts, and an international name is written as xn--....
 	SecretKeyHosts = "hosts"
 	// SecretKeyAPIKey holds a model's API key.
 	SecretKeyAPIKey = "apiKey"

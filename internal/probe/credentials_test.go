@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
 )
 
@@ -149,40 +153,104 @@ func TestModelCredential(t *testing.T) {
 
 func TestACredentialGoesOnlyToItsHosts(t *testing.T) {
 	for _, tc := range []struct {
-		hosts, url string
-		want       bool
+		kind, hosts, url string
+		want             bool
 	}{
-		{"api.example", "https://api.example/v1", true},
-		{"api.example", "https://API.Example/v1", true},
-		{"API.Example", "https://api.example/v1", true},
-		{"api.example", "https://api.example:8443/v1", true},
-		{"api.example:443", "https://api.example/v1", true},
-		{"api.example:80", "http://api.example/v1", true},
-		{"api.example:443", "http://api.example/v1", false},
-		{"api.example:8443", "https://api.example/v1", false},
-		{"api.example", "https://sub.api.example/", false},
-		{"api.example", "https://api.example.evil/", false},
-		{"api.example", "https://evil/?api.example", false},
-		{"api.example", "https://api.example./", false},
-		{"*.example", "https://api.example/", false},
-		{"https://api.example", "https://api.example/", false},
-		{"api.\u212axample", "https://api.kxample/", false},
-		{"a.example,api.example", "https://api.example/", true},
-		{"::1", "http://[::1]:8080/", true},
-		{"[::1]", "http://[::1]:8080/", true},
-		{"[::1]:8080", "http://[::1]:8080/", true},
-		{"[::1]:8081", "http://[::1]:8080/", false},
-		{"127.0.0.1:8080", "http://127.0.0.1:8080/", true},
+		{"the host", "api.example", "https://api.example/v1", true},
+		{"one of several", "a.example,api.example", "https://api.example/", true},
+		{"none of several", "a.example,b.example", "https://api.example/", false},
+		{"white space around", " a.example , api.example\t", "https://api.example/", true},
+		{"empty entries", ",,", "https://api.example/", false},
+		{"case of the address", "api.example", "https://API.Example/v1", true},
+		{"case of the Secret", "API.Example", "https://api.example/v1", true},
+		{"no case but that of ASCII", "api.\u212axample", "https://api.kxample/", false},
+		{"any port", "api.example", "https://api.example:8443/v1", true},
+		{"the scheme's port", "api.example:443", "https://api.example/v1", true},
+		{"the scheme's port, written twice", "api.example:443", "https://api.example:443/v1", true},
+		{"the other scheme's port", "api.example:443", "http://api.example/v1", false},
+		{"the port of http", "api.example:80", "http://api.example/v1", true},
+		{"another port", "api.example:8443", "https://api.example/v1", false},
+		{"a port that begins alike", "api.example:80", "http://api.example:8080/", false},
+		{"a port with zeros", "api.example:443", "https://api.example:0443/", false},
+		{"a port by name", "api.example:https", "https://api.example/", false},
+		{"a port without number", "api.example:", "https://api.example/", false},
+		{"below the host", "api.example", "https://sub.api.example/", false},
+		{"above the host", "api.example", "https://example/", false},
+		{"behind the host", "api.example", "https://api.example.evil/", false},
+		{"before the host", "api.example", "https://evil-api.example/", false},
+		{"the host in the path", "api.example", "https://evil/api.example", false},
+		{"the host in the query", "api.example", "https://evil/?api.example", false},
+		{"the host in the fragment", "api.example", "https://evil/#api.example", false},
+		{"a dot behind the address", "api.example", "https://api.example./", false},
+		{"a dot behind the entry", "api.example.", "https://api.example/", false},
+		{"a dot behind both", "api.example.", "https://api.example./", true},
+		{"a wildcard", "*.example", "https://api.example/", false},
+		{"a wildcard alone", "*", "https://api.example/", false},
+		{"a suffix", ".example", "https://api.example/", false},
+		{"a pattern", "api.exampl?", "https://api.example/", false},
+		{"an address is no host", "https://api.example", "https://api.example/", false},
+		{"a path is no host", "api.example/v1", "https://api.example/v1", false},
+		{"a user is no host", "good@api.example", "https://api.example/", false},
+		{"an international name in ASCII", "xn--bcher-kva.example", "https://xn--bcher-kva.example/", true},
+		{"an international name in the Secret", "b\u00fccher.example", "https://xn--bcher-kva.example/", false},
+		{"a letter that looks alike", "\u0430pi.example", "https://api.example/", false},
+		{"IPv6", "::1", "http://[::1]:8080/", true},
+		{"IPv6 in brackets", "[::1]", "http://[::1]:8080/", true},
+		{"IPv6 with its port", "[::1]:8080", "http://[::1]:8080/", true},
+		{"IPv6 with another port", "[::1]:8081", "http://[::1]:8080/", false},
+		{"IPv6 written at length", "::1", "http://[0:0:0:0:0:0:0:1]/", false},
+		{"IPv4 with its port", "127.0.0.1:8080", "http://127.0.0.1:8080/", true},
+		{"IPv4 mapped into IPv6", "127.0.0.1", "http://[::ffff:127.0.0.1]/", false},
+		{"a range", "127.0.0.0/8", "http://127.0.0.1/", false},
+		{"the name of an address", "localhost", "http://127.0.0.1/", false},
+		{"the address of a name", "127.0.0.1", "http://localhost/", false},
 	} {
 		credential := Credential{Token: "t", Hosts: strings.Split(tc.hosts, ",")}
 		err := credential.Check(target(t, httpTool(tc.url)))
 		if (err == nil) != tc.want || err != nil && !errors.Is(err, ErrCredentialNotAllowed) {
-			t.Errorf("%s to %s: got %v, want allowed: %t", tc.hosts, tc.url, err, tc.want)
+			t.Errorf("%s: %s to %s: got %v, want allowed: %t", tc.kind, tc.hosts, tc.url, err, tc.want)
 		}
 	}
 	for _, token := range []string{"", "a\nb", "a\x00"} {
 		if err := (Credential{Token: token, Hosts: []string{"h"}}).Check(target(t, httpTool("http://h"))); !errors.Is(err, ErrCredentialNotAllowed) {
 			t.Errorf("token %q: got %v", token, err)
+		}
+	}
+}
+
+// TestATokenArrivesOnlyWhereItMayGo watches what servers get. All names lead to one server, as an attacker's would.
+func TestATokenArrivesOnlyWhereItMayGo(t *testing.T) {
+	var got atomic.Value
+	at := listenAt(t, "127.0.0.2:0", func(w http.ResponseWriter, r *http.Request) {
+		got.Store(r.Host + " " + r.Header.Get("Authorization"))
+		w.WriteHeader(http.StatusNotFound)
+	})
+	_, port, _ := net.SplitHostPort(at)
+	here := []string{"127.0.0.2"}
+	z := &zone{rounds: map[string][]string{"api.example": here, "evil.example": here, "api.example.evil": here, "xn--bcher-kva.example": here}}
+	prober := New(Options{Guard: Guard{Allow: prefixes(t, "127.0.0.2"), resolver: z.resolver(t)}})
+	for _, tc := range []struct {
+		hosts, host string
+		want        bool
+	}{
+		{"api.example", "api.example", true},
+		{"api.example:" + port, "API.EXAMPLE", true},
+		{"xn--bcher-kva.example", "xn--bcher-kva.example", true},
+		{"127.0.0.2", "127.0.0.2", true},
+		{"api.example", "evil.example", false},
+		{"api.example", "api.example.evil", false},
+		{"api.example:1", "api.example", false},
+		{"*.example", "evil.example", false},
+		{"127.0.0.2", "evil.example", false},
+	} {
+		for _, tool := range []*v1alpha1.Tool{httpTool("http://" + tc.host + ":" + port), mcpTool("http://" + tc.host + ":" + port)} {
+			got.Store("")
+			target := target(t, tool)
+			id := Identity{As: v1alpha1.ProbeAsUser, Credential: &Credential{Token: token, Hosts: []string{tc.hosts}}}
+			result := prober.Probe(t.Context(), target, id, target.Input)
+			if said := got.Load().(string); strings.Contains(said, token) != tc.want || result.Possible != tc.want || !tc.want && said != "" {
+				t.Errorf("%s to %s: the server got %q, the result is %+v", tc.hosts, tc.host, said, result)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -76,15 +77,22 @@ func (r *run) duration() time.Duration {
 	return r.prober.clock.Since(r.start)
 }
 
-// refusedAnswer describes an answer by which the server refused the request.
+// refusedAnswer describes an answer by which the server refused the request. Of an answer that the server itself calls
+// a success only the status is told, although the Tool expected another: whoever may write a Tool and read a status
+// could else read whatever the manager can reach.
 func (r *run) refusedAnswer(a *answer) *v1alpha1.ToolError {
-	return &v1alpha1.ToolError{
+	e := &v1alpha1.ToolError{
 		HTTPStatus: statusOf(a),
-		Headers:    r.headers(a.headers),
-		Body:       r.body(a),
 		Message:    strings.TrimSpace(fmt.Sprintf("HTTP %d %s", a.status, http.StatusText(a.status))),
 	}
+	if !isSuccess(a.status) {
+		e.Headers, e.Body = r.headers(a.headers), r.body(a)
+	}
+	return e
 }
+
+// isSuccess reports whether a server calls the answer a success.
+func isSuccess(status int) bool { return status >= 200 && status <= 299 }
 
 // statusOf returns the status, or nil for one that ToolError.httpStatus may not hold.
 func statusOf(a *answer) *int32 {
@@ -109,7 +117,27 @@ func (r *run) noAnswer(err error) Result {
 	if blocked, ok := errors.AsType[*AddressError](err); ok {
 		return impossible("the probe was not sent: %s: %v", r.target.Host, blocked)
 	}
-	return r.failed(nil, &v1alpha1.ToolError{Message: err.Error(), ExceptionTypes: exceptionTypes(err)})
+	return r.failed(nil, &v1alpha1.ToolError{Message: messageOf(err), ExceptionTypes: exceptionTypes(err)})
+}
+
+// quoted is what errors of the standard library put around what a server sent.
+var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// quoting are phrases of the MCP SDK's errors behind which stands what a server sent.
+var quoting = []string{
+	"failed to decode response", "failed to decode event", "malformed event", "unsupported content type", "unsupported protocol version",
+	"mismatching session IDs", "session ID:",
+}
+
+// messageOf returns what err says, without what it quotes of a server's answer: that is not for every reader of a status.
+func messageOf(err error) string {
+	message := err.Error()
+	for _, phrase := range quoting {
+		if before, _, ok := strings.Cut(message, phrase); ok {
+			message = before + phrase
+		}
+	}
+	return quoted.ReplaceAllString(message, `"…"`)
 }
 
 // headers returns the answer's headers within the limits of ToolError. Cookies are credentials, so they are left out.

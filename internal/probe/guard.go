@@ -23,27 +23,35 @@ type AddressError struct {
 	Addr netip.Addr
 	// Kind says what is at such addresses.
 	Kind string
+	// denied is true if --probe-deny lists the address, so that --probe-allow is of no use.
+	denied bool
 }
 
 // Error names the address and the flag that would allow it.
 func (e *AddressError) Error() string {
-	if !e.Addr.IsValid() || e.Addr.Zone() != "" {
-		return fmt.Sprintf("connecting to %s (%s) is not allowed", e.Addr, e.Kind)
+	said := fmt.Sprintf("connecting to %s (%s) is not allowed", e.Addr, e.Kind)
+	if e.denied || !e.Addr.IsValid() || e.Addr.Zone() != "" {
+		return said
 	}
-	return fmt.Sprintf("connecting to %s (%s) is not allowed; if the tool really is there, start the manager with --probe-allow=%s",
-		e.Addr, e.Kind, netip.PrefixFrom(e.Addr, e.Addr.BitLen()))
+	return fmt.Sprintf("%s; if the tool really is there, start the manager with --probe-allow=%s", said, netip.PrefixFrom(e.Addr, e.Addr.BitLen()))
 }
 
 // Guard decides to which addresses the manager connects on behalf of a Tool or a recipe. It looks at the address that
 // is really dialed, after the name was resolved, so that no name server can lead a probe elsewhere.
 //
 // Refused are this machine, the local link, cloud metadata services, multicast and reserved addresses, in every
-// notation that IPv6 has for them. Private networks are allowed: tools live in the cluster. The zero Guard does this.
+// notation that IPv6 has for them, and whatever the API server's names resolve to. Private networks are allowed, and
+// 100.64.0.0/10 with them: tools live in the cluster, and some clusters number their pods from there. The zero Guard
+// does this.
 type Guard struct {
-	// Allow lists addresses that are allowed whatever else is said here. It beats Deny and the defaults.
-	Allow []netip.Prefix
-	// Deny lists further addresses that are refused, such as the Kubernetes API server's.
+	// Deny lists addresses that are refused whatever else is said here, also in another notation.
 	Deny []netip.Prefix
+	// Allow lists addresses that are allowed although they are refused by default. It beats all but Deny.
+	Allow []netip.Prefix
+	// APIServer lists the addresses of the Kubernetes API server, which are refused by default.
+	APIServer []netip.Prefix
+
+	resolver *net.Resolver // nil: the system's; tests bring their own
 }
 
 // refusal is a range of addresses that is refused by default.
@@ -70,6 +78,9 @@ var refusals = []refusal{
 	{netip.MustParsePrefix("ff00::/8"), "multicast"},
 	{netip.MustParsePrefix("fd00:ec2::/32"), "cloud metadata"},
 	{netip.MustParsePrefix("fd20:ce::254/128"), "cloud metadata"},
+	{netip.MustParsePrefix("fd00:c1::a9fe:a9fe/128"), "cloud metadata"},
+	{netip.MustParsePrefix("fd00:42::42/128"), "cloud metadata"},
+	{netip.MustParsePrefix("fd00:a9fe:a9fe::1/128"), "cloud metadata"},
 	{netip.MustParsePrefix("100::/64"), "discard-only"},
 	// Where these two lead is for the network's translators to say.
 	{netip.MustParsePrefix("64:ff9b:1::/48"), "local IPv4 translation"},
@@ -90,34 +101,61 @@ var embeddings = []struct {
 // Check returns nil if a connection to addr is allowed, else an *AddressError.
 func (g Guard) Check(addr netip.Addr) error {
 	addr = addr.Unmap()
+	inner := embedded(addr)
 	switch {
 	case !addr.IsValid():
-		return &AddressError{addr, "no IP address"}
+		return &AddressError{Addr: addr, Kind: "no IP address"}
 	case addr.Zone() != "":
-		return &AddressError{addr, "bound to a network interface"}
+		return &AddressError{Addr: addr, Kind: "bound to a network interface"}
+	case contains(g.Deny, addr) || contains(g.Deny, inner):
+		return &AddressError{Addr: addr, Kind: "denied by --probe-deny", denied: true}
 	case contains(g.Allow, addr):
 		return nil
+	case contains(g.APIServer, addr) || contains(g.APIServer, inner):
+		return &AddressError{Addr: addr, Kind: kindAPIServer}
 	}
-	for _, candidate := range []netip.Addr{addr, embedded(addr)} {
-		if contains(g.Deny, candidate) {
-			return &AddressError{addr, "denied to probes"}
-		}
+	for _, candidate := range []netip.Addr{addr, inner} {
 		for _, r := range refusals {
 			if r.prefix.Contains(candidate) {
-				return &AddressError{addr, r.kind}
+				return &AddressError{Addr: addr, Kind: r.kind}
 			}
 		}
 	}
 	return nil
 }
 
-// embedded returns the IPv4 address that addr is another notation for, else an invalid address.
+// kindAPIServer is the kind of the API server's addresses.
+const kindAPIServer = "the Kubernetes API server"
+
+// checkAPIServer is Check for an address to which one of the API server's names was resolved.
+func (g Guard) checkAPIServer(addr netip.Addr) error {
+	if err := g.Check(addr); err != nil {
+		return err
+	}
+	if contains(g.Allow, addr.Unmap()) {
+		return nil
+	}
+	return &AddressError{Addr: addr.Unmap(), Kind: kindAPIServer}
+}
+
+// namesAPIServer reports whether every cluster has the API server under that name, whatever the cluster's domain.
+func namesAPIServer(host string) bool {
+	host = strings.TrimSuffix(lower(host), ".")
+	return host == "kubernetes" || host == "kubernetes.default" || host == "kubernetes.default.svc" ||
+		strings.HasPrefix(host, "kubernetes.default.svc.")
+}
+
+// embedded returns the IPv4 address that addr is another notation for, or a tunnel to, else an invalid address.
 func embedded(addr netip.Addr) netip.Addr {
 	bytes := addr.As16()
 	for _, e := range embeddings {
 		if e.prefix.Contains(addr) {
 			return netip.AddrFrom4([4]byte(bytes[e.offset : e.offset+4]))
 		}
+	}
+	// ISATAP (RFC 5214 §6.1): any prefix, then 0000:5efe or 0200:5efe, then the IPv4 address.
+	if addr.Is6() && bytes[8]&^2 == 0 && bytes[9] == 0 && bytes[10] == 0x5e && bytes[11] == 0xfe {
+		return netip.AddrFrom4([4]byte(bytes[12:]))
 	}
 	return netip.Addr{}
 }
@@ -128,10 +166,12 @@ func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 
 // Transport returns an HTTP transport that connects only where the guard allows, directly and never through a proxy:
 // a proxy would resolve names itself. Certificates are verified. Each call returns a new one.
-func (g Guard) Transport() *http.Transport {
+func (g Guard) Transport() http.RoundTripper { return answersOnly{g.transport()} }
+
+func (g Guard) transport() *http.Transport {
 	return &http.Transport{
 		Proxy:                  nil,
-		DialContext:            g.dialer().DialContext,
+		DialContext:            g.dial,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    dialTimeout,
 		MaxResponseHeaderBytes: 1 << 20,
@@ -140,23 +180,57 @@ func (g Guard) Transport() *http.Transport {
 	}
 }
 
-func (g Guard) dialer() *net.Dialer {
-	return &net.Dialer{
-		Timeout: dialTimeout,
+// answersOnly takes no switch of protocols for an answer: its body is the bare connection, which no deadline of a request
+// ends, so that a server could hold its caller for ever.
+type answersOnly struct{ http.RoundTripper }
+
+// errSwitched means that a server switched to another protocol, which nobody had asked it to do.
+var errSwitched = errors.New("the server switched protocols instead of answering (HTTP 101)")
+
+// RoundTrip sends a request.
+func (t answersOnly) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.RoundTripper.RoundTrip(request)
+	if err == nil && response.StatusCode == http.StatusSwitchingProtocols {
+		_ = response.Body.Close()
+		return nil, errSwitched
+	}
+	return response, err
+}
+
+// dial connects to a host and port, if the guard lets it.
+func (g Guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	check := g.Check
+	if namesAPIServer(host) {
+		check = g.checkAPIServer
+	}
+	// An address that was written as one is judged before this machine finds that it has no way there.
+	if addr, err := netip.ParseAddr(host); err == nil {
+		if err := check(addr); err != nil {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: err} // as the dialer says it
+		}
+	}
+	dialer := &net.Dialer{
+		Timeout:  dialTimeout,
+		Resolver: g.resolver,
 		ControlContext: func(_ context.Context, network, address string, _ syscall.RawConn) error {
 			if !strings.HasPrefix(network, "tcp") {
-				return &AddressError{netip.Addr{}, "network " + network}
+				return &AddressError{Kind: "network " + network}
 			}
 			target, err := netip.ParseAddrPort(address)
 			if err != nil {
-				return &AddressError{netip.Addr{}, "no IP address"}
+				return &AddressError{Kind: "no IP address"}
 			}
-			return g.Check(target.Addr())
+			return check(target.Addr())
 		},
 	}
+	return dialer.DialContext(ctx, network, address)
 }
 
-// ParsePrefixes reads CIDR ranges and single addresses, as given to --probe-allow. Empty entries do not count.
+// ParsePrefixes reads CIDR ranges and single addresses, as given to --probe-allow and --probe-deny. Empty entries do not count.
 func ParsePrefixes(list []string) ([]netip.Prefix, error) {
 	var prefixes []netip.Prefix
 	var problems []error

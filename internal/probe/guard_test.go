@@ -50,25 +50,42 @@ func TestGuardDecidesByAddress(t *testing.T) {
 	}
 }
 
-func TestAllowBeatsDenyBeatsTheDefault(t *testing.T) {
-	guard := Guard{Allow: prefixes(t, "127.0.0.0/8", "10.96.0.7"), Deny: prefixes(t, "10.96.0.0/24", "127.0.0.1", "2001:db8::/32")}
+func TestDenyBeatsAllowBeatsTheDefault(t *testing.T) {
+	guard := Guard{
+		Deny:      prefixes(t, "10.96.0.0/24", "127.0.0.1", "2001:db8::/32"),
+		Allow:     prefixes(t, "127.0.0.0/8", "10.96.0.7", "10.97.0.2"),
+		APIServer: prefixes(t, "10.97.0.1", "10.97.0.2"),
+	}
 	for _, tc := range []struct {
 		addr    string
 		refused bool
 		why     string
 	}{
-		{"127.0.0.1", false, "allowed although refused by default and denied"},
-		{"::ffff:127.0.0.1", false, "the same address in another notation"},
-		{"10.96.0.7", false, "allowed although denied"},
+		{"127.0.0.2", false, "allowed although refused by default"},
+		{"::ffff:127.0.0.2", false, "the same address in another notation"},
+		{"64:ff9b::127.0.0.2", true, "the allowance is for the address itself, not for a way to it"},
+		{"127.0.0.1", true, "denied although allowed"},
+		{"::ffff:127.0.0.1", true, "denied in another notation"},
+		{"10.96.0.7", true, "denied although allowed"},
 		{"10.96.0.1", true, "denied although private"},
-		{"::ffff:10.96.0.1", true, "denied in another notation"},
 		{"64:ff9b::10.96.0.1", true, "denied behind NAT64"},
-		{"64:ff9b::127.0.0.1", true, "the allowance is for the address itself, not for a way to it"},
+		{"fd00::5efe:10.96.0.1", true, "denied behind ISATAP"},
 		{"2001:db8::5", true, "denied"},
-		{"10.97.0.1", false, "neither"},
+		{"10.97.0.1", true, "the API server"},
+		{"64:ff9b::10.97.0.1", true, "the API server behind NAT64"},
+		{"10.97.0.2", false, "the API server, allowed"},
+		{"10.98.0.1", false, "neither"},
 	} {
 		if err := guard.Check(netip.MustParseAddr(tc.addr)); (err != nil) != tc.refused {
 			t.Errorf("%s: got %v, want refused: %t (%s)", tc.addr, err, tc.refused, tc.why)
+		}
+	}
+	if err := guard.Check(netip.MustParseAddr("127.0.0.1")); !strings.Contains(err.Error(), "--probe-deny") || strings.Contains(err.Error(), "--probe-allow") {
+		t.Errorf("a denied address: %v", err)
+	}
+	for addr, refused := range map[string]bool{"10.98.0.1": true, "127.0.0.1": true, "127.0.0.2": false} {
+		if err := guard.checkAPIServer(netip.MustParseAddr(addr)); (err != nil) != refused {
+			t.Errorf("what a name of the API server resolves to, %s: got %v, want refused: %t", addr, err, refused)
 		}
 	}
 }
@@ -158,7 +175,7 @@ func TestTransportIgnoresProxies(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the proxy was asked") }))
 	defer proxy.Close()
 	t.Setenv("HTTP_PROXY", proxy.URL)
-	transport := Guard{Allow: prefixes(t, "127.0.0.0/8")}.Transport()
+	transport := Guard{Allow: prefixes(t, "127.0.0.0/8")}.transport()
 	if transport.Proxy != nil {
 		t.Error("the transport asks for a proxy")
 	}
@@ -176,7 +193,7 @@ func prefixes(t *testing.T, list ...string) []netip.Prefix {
 	return parsed
 }
 
-func get(t *testing.T, transport *http.Transport, url string) error {
+func get(t *testing.T, transport http.RoundTripper, url string) error {
 	t.Helper()
 	response, err := (&http.Client{Transport: transport}).Get(url)
 	if err == nil {

@@ -32,12 +32,10 @@ func (r *run) http(ctx context.Context, input Input) Result {
 	}
 	if err != nil {
 		// The status was good, but the body broke off: no answer that could be used.
-		return r.failed(a, &v1alpha1.ToolError{Message: err.Error(), ExceptionTypes: exceptionTypes(err)})
+		return r.failed(a, &v1alpha1.ToolError{Message: messageOf(err), ExceptionTypes: exceptionTypes(err)})
 	}
 	if !r.target.expected(a.body) {
-		e := r.refusedAnswer(a)
-		e.Message = r.target.unexpected()
-		return r.failed(a, e)
+		return r.failed(a, &v1alpha1.ToolError{HTTPStatus: statusOf(a), Message: r.target.unexpected()})
 	}
 	return r.succeeded(a.status)
 }
@@ -97,7 +95,7 @@ func (t Target) answeredBy(a *answer) bool {
 	if len(t.expect.HTTPStatusIn) > 0 {
 		return slices.Contains(t.expect.HTTPStatusIn, int32(min(max(a.status, 0), 999)))
 	}
-	return a.status >= 200 && a.status <= 299
+	return isSuccess(a.status)
 }
 
 // expected reports whether the text is as the Tool expects, upper and lower case alike. Of an HTTP answer only what was

@@ -100,7 +100,7 @@ func TestHTTPProbeOfASampleTool(t *testing.T) {
 			a.Fail(sampletools.Answer{Status: 403, Headers: map[string]string{"WWW-Authenticate": "Bearer"}})
 		}, user(), nil, false, 403, false, ""},
 		{"answers as expected", func(*sampletools.HTTPAPI) {}, system, []func(*v1alpha1.ToolSpec){expect(nil, "MASSIVELY useful")}, true, 200, false, ""},
-		{"answers something else", func(*sampletools.HTTPAPI) {}, system, []func(*v1alpha1.ToolSpec){expect(nil, "Vogon")}, false, 200, false, "massively useful"},
+		{"answers something else", func(*sampletools.HTTPAPI) {}, system, []func(*v1alpha1.ToolSpec){expect(nil, "Vogon")}, false, 200, false, ""},
 		{"answers with the expected status", func(a *sampletools.HTTPAPI) { a.Fail(sampletools.Answer{Status: 418}) }, system, []func(*v1alpha1.ToolSpec){expect([]int32{404, 418}, "")}, true, 418, false, ""},
 		{"answers with another than the expected status", func(*sampletools.HTTPAPI) {}, system, []func(*v1alpha1.ToolSpec){expect([]int32{204}, "")}, false, 200, false, ""},
 	} {
@@ -194,7 +194,7 @@ func TestAProbeThatIsNotPossibleIsNoFailure(t *testing.T) {
 		{"a diagnosis over MCP that was stopped", cancelled, Guard{Allow: prefixes(t, "127.0.0.1")}, target(t, mcpTool(url)), system, "", "the diagnosis ended"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := New(Options{Guard: tc.guard}).Probe(tc.ctx, tc.target, tc.id, Input(tc.input))
+			got := New(Options{Guard: tc.guard}).Probe(tc.ctx, tc.target, tc.id, Input{JSON: json.RawMessage(tc.input)})
 			if got.Possible || got.Success || got.Error != nil || got.AuthChallenge || !strings.Contains(got.Impossible, tc.want) || got.As != tc.id.As {
 				t.Errorf("got %+v, want impossible: %q", got, tc.want)
 			}
@@ -212,7 +212,7 @@ func TestADiagnosisThatRunsOutOfTimeBlamesNoTool(t *testing.T) {
 	url := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if got := prober(t).Probe(ctx, target(t, httpTool(url)), system, nil); got.Possible {
+	if got := prober(t).Probe(ctx, target(t, httpTool(url)), system, Input{}); got.Possible {
 		t.Errorf("got %+v, want impossible", got)
 	}
 }
@@ -489,7 +489,7 @@ func TestTheResultSaysWhenAndHowLong(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(start)
 	url := serve(t, func(http.ResponseWriter, *http.Request) { clock.SetTime(start.Add(1500 * time.Millisecond)) })
 	prober := New(Options{Guard: Guard{Allow: prefixes(t, "127.0.0.1")}, Clock: clock})
-	got := prober.Probe(t.Context(), target(t, httpTool(url)), system, nil)
+	got := prober.Probe(t.Context(), target(t, httpTool(url)), system, Input{})
 	want := Result{As: v1alpha1.ProbeAsSystem, At: start, Duration: 1500 * time.Millisecond, Possible: true, Success: true, StatusCode: 200}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -505,7 +505,7 @@ func TestCertificatesAreVerified(t *testing.T) {
 		want  bool
 	}{{pool, true}, {x509.NewCertPool(), false}, {nil, false}} {
 		prober := New(Options{Guard: Guard{Allow: prefixes(t, "127.0.0.1")}, RootCAs: tc.roots})
-		if got := prober.Probe(t.Context(), target(t, httpTool(server.URL)), system, nil); got.Success != tc.want || !got.Possible {
+		if got := prober.Probe(t.Context(), target(t, httpTool(server.URL)), system, Input{}); got.Success != tc.want || !got.Possible {
 			t.Errorf("got %+v, want success %t", got, tc.want)
 		}
 	}
@@ -516,8 +516,8 @@ func TestConnectionsAreNotShared(t *testing.T) {
 	url := serve(t, func(_ http.ResponseWriter, r *http.Request) { remotes[r.RemoteAddr] = true })
 	prober, target := prober(t), target(t, httpTool(url))
 	for range 5 {
-		prober.Probe(t.Context(), target, user(), nil)
-		prober.Probe(t.Context(), target, system, nil)
+		prober.Probe(t.Context(), target, user(), Input{})
+		prober.Probe(t.Context(), target, system, Input{})
 	}
 	if len(remotes) != 10 {
 		t.Errorf("10 probes came over %d connections", len(remotes))

@@ -23,12 +23,20 @@ const closeGrace = 2 * time.Second
 func (r *run) mcp(parent, ctx context.Context, input Input) Result {
 	sessionCtx, cancel := context.WithTimeout(parent, r.target.timeout+closeGrace)
 	defer cancel()
-	wire := &wire{ctx: sessionCtx, run: r}
-	result, err := r.call(ctx, wire, input)
-	a, sendErr := wire.last()
+	exchange := &wire{ctx: sessionCtx, run: r}
+	result, err := r.call(ctx, exchange, input)
+	if errors.Is(err, mcp.ErrSessionMissing) {
+		// The server forgot the session, as it does when it restarts. Once it may.
+		exchange = &wire{ctx: sessionCtx, run: r}
+		result, err = r.call(ctx, exchange, input)
+	}
+	a, sendErr := exchange.last()
+	refused, isRefused := errors.AsType[*refusedError](err)
 	switch {
 	case err == nil:
 		return r.judge(a, result)
+	case isRefused:
+		return Result{Impossible: refused.text, Refused: refused.kind}
 	case ctx.Err() != nil:
 		if !errors.Is(err, ctx.Err()) {
 			err = fmt.Errorf("%w: %w", ctx.Err(), err)
@@ -38,16 +46,42 @@ func (r *run) mcp(parent, ctx context.Context, input Input) Result {
 		return impossible("%v: choose a spec.probe.input with a smaller answer, or a smaller spec.probe.readOnlyCall", sendErr)
 	case sendErr != nil:
 		return r.noAnswer(sendErr)
-	case a != nil && (a.status < 200 || a.status > 299):
+	case a != nil && !isSuccess(a.status):
 		e := r.refusedAnswer(a)
 		e.ErrorCode = rpcCode(err)
 		return r.failed(a, e)
 	}
-	return r.failed(a, &v1alpha1.ToolError{Message: err.Error(), ExceptionTypes: exceptionTypes(err), ErrorCode: rpcCode(err)})
+	e := &v1alpha1.ToolError{Message: err.Error(), ExceptionTypes: exceptionTypes(err), ErrorCode: rpcCode(err)}
+	if e.ErrorCode == "" {
+		// No error that the server gave, but what the SDK thinks of an answer.
+		e.Message = "no usable MCP answer: " + messageOf(err)
+	}
+	return r.failed(a, e)
 }
 
 // call performs the exchange, and returns when the session is closed.
 func (r *run) call(ctx context.Context, wire *wire, input Input) (*mcp.CallToolResult, error) {
+	session, err := r.open(ctx, wire)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close(session, wire)
+	tool, err := r.describe(ctx, session, wire)
+	if err == nil {
+		err = r.check(tool, input)
+	}
+	if err != nil {
+		return nil, err
+	}
+	args := input.JSON
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
+	return session.CallTool(ctx, &mcp.CallToolParams{Name: r.target.mcp.tool, Arguments: args})
+}
+
+// open opens a session with the server.
+func (r *run) open(ctx context.Context, wire *wire) (*mcp.ClientSession, error) {
 	implementation := &mcp.Implementation{Name: userAgent, Version: v1alpha1.GroupVersion.Version}
 	client := mcp.NewClient(implementation, &mcp.ClientOptions{
 		// A probe offers the server nothing: no roots, no sampling, no answers to further questions.
@@ -59,21 +93,19 @@ func (r *run) call(ctx context.Context, wire *wire, input Input) (*mcp.CallToolR
 		HTTPClient:           httpClient(wire),
 		MaxRetries:           -1,
 		DisableStandaloneSSE: true,
-		MaxEventSize:         maxAnswer,
+		MaxEventSize:         maxListing,
 	}, nil)
 	if err != nil {
 		wire.seal()
-		return nil, err
 	}
-	if len(input) == 0 {
-		input = Input("{}")
-	}
-	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: r.target.mcp.tool, Arguments: input})
+	return session, err
+}
+
+// close ends a session. That it is not closed in order is no finding of the probe: only the server would gain from it.
+func (r *run) close(session *mcp.ClientSession, wire *wire) {
 	wire.seal()
 	r.took = r.prober.clock.Since(r.start)
-	// Only the server would gain from a session that is closed in order; that it is not is no finding of the probe.
 	_ = session.Close()
-	return result, err
 }
 
 // judge says what a result of the tool means.
@@ -90,7 +122,8 @@ func (r *run) judge(a *answer, result *mcp.CallToolResult) Result {
 	case result.IsError:
 		return r.failed(a, &v1alpha1.ToolError{Body: r.body(&answer{body: said}), Message: "the tool answered with isError"})
 	case !r.target.expected(said):
-		return r.failed(a, &v1alpha1.ToolError{Body: r.body(&answer{body: said}), Message: r.target.unexpected()})
+		// As over HTTP, what a success says is not told.
+		return r.failed(a, &v1alpha1.ToolError{Message: r.target.unexpected()})
 	}
 	return r.succeeded(status)
 }

@@ -56,7 +56,7 @@ func TestMCPProbeOfASampleTool(t *testing.T) {
 		{"answers as expected", func(*sampletools.MCPServer) {}, system, []func(*v1alpha1.ToolSpec){expect(nil, "HITCH hiker")},
 			Result{Success: true, StatusCode: 200}, 1},
 		{"answers something else", func(*sampletools.MCPServer) {}, system, []func(*v1alpha1.ToolSpec){expect(nil, "Vogon")},
-			Result{StatusCode: 200, Error: &v1alpha1.ToolError{Message: `does not contain "Vogon"`, Body: "hitch hiker"}}, 1},
+			Result{StatusCode: 200, Error: &v1alpha1.ToolError{Message: `does not contain "Vogon"`}}, 1},
 		{"a tool that writes is probed by one that reads", func(*sampletools.MCPServer) {}, system, []func(*v1alpha1.ToolSpec){mcpReadOnly("search")},
 			Result{Success: true, StatusCode: 200}, 1},
 		{"knows its token", func(s *sampletools.MCPServer) { s.RequireToken(token) }, user(), nil,
@@ -72,7 +72,7 @@ func TestMCPProbeOfASampleTool(t *testing.T) {
 		{"is gone", func(s *sampletools.MCPServer) { s.FailHTTP(sampletools.Answer{Status: 404, Body: "no such page"}) }, user(), nil,
 			Result{StatusCode: 404, Error: &v1alpha1.ToolError{HTTPStatus: status(404), Message: "HTTP 404 Not Found", Body: "no such page"}}, 0},
 		{"speaks no MCP", func(s *sampletools.MCPServer) { s.FailHTTP(sampletools.Answer{Status: 200, Body: "<html>"}) }, user(), nil,
-			Result{StatusCode: 200, Error: &v1alpha1.ToolError{Message: `unsupported content type "text/plain"`}}, 0},
+			Result{StatusCode: 200, Error: &v1alpha1.ToolError{Message: `unsupported content type`}}, 0},
 		{"speaks broken JSON", func(s *sampletools.MCPServer) { s.FailHTTP(sampletools.Answer{Status: 200, Body: "{"}) }, user(), nil,
 			Result{StatusCode: 200, Error: &v1alpha1.ToolError{Message: "failed to decode response"}}, 0},
 		{"fails itself", func(s *sampletools.MCPServer) { s.FailTool("the index is corrupt") }, user(), nil,
@@ -81,8 +81,6 @@ func TestMCPProbeOfASampleTool(t *testing.T) {
 			Result{StatusCode: 200, Error: &v1alpha1.ToolError{Message: "index locked", ErrorCode: "-32050"}}, 1},
 		{"does not have the tool", func(*sampletools.MCPServer) {}, user(), []func(*v1alpha1.ToolSpec){tool("nonesuch")},
 			Result{StatusCode: 200, Error: &v1alpha1.ToolError{Message: `unknown tool "nonesuch"`, ErrorCode: "-32602"}}, 0},
-		{"does not take the input", func(*sampletools.MCPServer) {}, user(), []func(*v1alpha1.ToolSpec){input(`{"q":7}`)},
-			Result{StatusCode: 200, Error: &v1alpha1.ToolError{Message: "isError", Body: "validating"}}, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			server, url := sampleMCP(t)
@@ -102,7 +100,7 @@ func TestMCPProbeOfASampleTool(t *testing.T) {
 			if server.Searches() != tc.wantSearches || server.Tickets() != 0 {
 				t.Errorf("%d searches, want %d; %d tickets, want none", server.Searches(), tc.wantSearches, server.Tickets())
 			}
-			if server.Requests() > 5 {
+			if server.Requests() > 6 {
 				t.Errorf("it took %d requests", server.Requests())
 			}
 		})
@@ -140,6 +138,9 @@ func legacy(answers map[string]string, requests *atomic.Int32) http.HandlerFunc 
 		body, _ := io.ReadAll(r.Body)
 		_ = json.Unmarshal(body, &call)
 		answer, known := answers[call.Method]
+		if call.Method == "tools/list" && !known {
+			answer, known = `"result":{"tools":[{"name":"search","inputSchema":{"type":"object"}}]}`, true
+		}
 		switch {
 		case r.Method == http.MethodDelete:
 			w.WriteHeader(http.StatusNoContent)
@@ -189,7 +190,7 @@ func TestMCPServersThatOnlyKnowInitialize(t *testing.T) {
 			if !tc.want(got) {
 				t.Errorf("got %+v %+v", got, got.Error)
 			}
-			if requests.Load() != 5 { // server/discover, initialize, initialized, tools/call and the closing
+			if requests.Load() != 6 { // server/discover, initialize, initialized, tools/list, tools/call and the closing
 				t.Errorf("it took %d requests", requests.Load())
 			}
 		})
@@ -326,7 +327,7 @@ func TestAnEarlierStreamSaysNothingAboutALaterAnswer(t *testing.T) {
 			close(called)
 			<-flooded
 			time.Sleep(50 * time.Millisecond) // for the client to see its end of the flood
-			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":3,"error":{"code":-7,"message":"no"}}`)
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":4,"error":{"code":-7,"message":"no"}}`)
 			return true
 		}
 		return false
@@ -379,15 +380,15 @@ func TestWhatAnMCPProbeSends(t *testing.T) {
 	inHeader := func(s *v1alpha1.ToolSpec) {
 		s.Credentials = &v1alpha1.ToolCredentials{Scheme: &empty, Header: "X-Token"}
 	}
-	noInput := func(s *v1alpha1.ToolSpec) { s.Probe.Input = nil }
+	noInput := func(s *v1alpha1.ToolSpec) { s.Probe.Input, s.Endpoint.MCP.Tool = nil, "unlisted" }
 	exact := func(s *v1alpha1.ToolSpec) {
-		s.Probe.Input = &apiextensionsv1.JSON{Raw: []byte(`{"q":"x","n":12345678901234567890}`)}
+		s.Probe.Input, s.Endpoint.MCP.Tool = &apiextensionsv1.JSON{Raw: []byte(`{"q":"x","n":12345678901234567890}`)}, "unlisted"
 	}
 	probe(t, mcpTool(url, inHeader, exact), user())
 	probe(t, mcpTool(url, inHeader, noInput), user())
 	mu.Lock()
 	defer mu.Unlock()
-	if diff := cmp.Diff([]string{`search{"q":"x","n":12345678901234567890}`, `search{}`}, calls); diff != "" {
+	if diff := cmp.Diff([]string{`unlisted{"q":"x","n":12345678901234567890}`, `unlisted{}`}, calls); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, method := range methods {
@@ -410,7 +411,7 @@ func TestProbesLeaveNothingBehind(t *testing.T) {
 			var group sync.WaitGroup
 			for range 4 {
 				group.Go(func() { prober.Probe(t.Context(), overMCP, user(), overMCP.Input) })
-				group.Go(func() { prober.Probe(t.Context(), overHTTP, user(), nil) })
+				group.Go(func() { prober.Probe(t.Context(), overHTTP, user(), Input{}) })
 			}
 			group.Wait()
 		}

@@ -32,8 +32,24 @@ const (
 	maxTimeout = 60 * time.Second
 )
 
-// Input holds the arguments of a probe: a JSON object, or nothing.
-type Input = json.RawMessage
+// Input holds the arguments of a probe.
+type Input struct {
+	// JSON is an object of at most MaxInput bytes. Empty: no arguments.
+	JSON json.RawMessage
+	// ByModel is true if a model chose the arguments. They are sent only if the Tool allows that
+	// (Target.AllowModelInput) and they fit the tool's input schema.
+	ByModel bool
+}
+
+// Refusal is what the prober itself has against a probe.
+type Refusal string
+
+const (
+	// RefusedUnsafe means that the tool's server says of it that it writes or destroys.
+	RefusedUnsafe Refusal = "Unsafe"
+	// RefusedInput means that the input does not fit the tool's input schema.
+	RefusedInput Refusal = "Input"
+)
 
 // Identity is as whom a tool is probed.
 type Identity struct {
@@ -47,6 +63,8 @@ type Identity struct {
 type Result struct {
 	// As is the identity of the probe.
 	As v1alpha1.ProbeIdentity
+	// ByModel is true if a model chose the input.
+	ByModel bool
 	// At is when the probe began.
 	At time.Time
 	// Possible is false if the tool was not asked, or not long enough to say anything about it. Such a probe is
@@ -54,6 +72,8 @@ type Result struct {
 	Possible bool
 	// Impossible tells a person why the probe was not possible and what to do about it. Empty if it was.
 	Impossible string
+	// Refused is set if the probe was not possible because the prober refused it. Empty for any other reason.
+	Refused Refusal
 	// Success is true if the answer was as spec.probe.expect says.
 	Success bool
 	// Duration is how long the probe took, the closing of an MCP session apart.
@@ -80,7 +100,7 @@ type Options struct {
 // Prober probes tools. It is safe for concurrent use.
 type Prober struct {
 	clock     clock.PassiveClock
-	transport *http.Transport
+	transport http.RoundTripper
 }
 
 // New returns a Prober.
@@ -88,13 +108,13 @@ func New(opts Options) *Prober {
 	if opts.Clock == nil {
 		opts.Clock = clock.RealClock{}
 	}
-	transport := opts.Guard.Transport()
+	transport := opts.Guard.transport()
 	// A connection that one identity opened must not serve another: servers exist that remember on a connection
 	// who authenticated it.
 	transport.DisableKeepAlives = true
 	transport.MaxResponseHeaderBytes = maxAnswerHeader
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: opts.RootCAs}
-	return &Prober{clock: opts.Clock, transport: transport}
+	return &Prober{clock: opts.Clock, transport: answersOnly{transport}}
 }
 
 // Probe calls what t names once, as id, with input. It never returns an error and never panics: the Result says
@@ -106,7 +126,7 @@ func (p *Prober) Probe(ctx context.Context, t Target, id Identity, input Input) 
 		if r := recover(); r != nil {
 			result = impossible("the probe broke off because of a programming error (%T); please report it", r)
 		}
-		result.As, result.At = id.As, start
+		result.As, result.ByModel, result.At = id.As, input.ByModel, start
 		if result.Duration == 0 {
 			result.Duration = p.clock.Since(start)
 		}

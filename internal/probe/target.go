@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,8 +38,10 @@ type Target struct {
 	Tool string
 	// Host is the host that is called, without port, in lower case.
 	Host string
-	// Input is spec.probe.input, the arguments of a probe. Nil: none.
+	// Input is spec.probe.input, the arguments of a probe unless a model chooses others.
 	Input Input
+	// AllowModelInput is true if a model may choose arguments in the place of Input.
+	AllowModelInput bool
 
 	timeout time.Duration
 	url     *url.URL
@@ -84,8 +88,10 @@ func TargetOf(tool *v1alpha1.Tool) (Target, error) {
 		return Target{}, err
 	}
 	if probe.Input != nil {
-		t.Input = bytes.Clone(probe.Input.Raw)
+		t.Input.JSON = bytes.Clone(probe.Input.Raw)
 	}
+	// Over HTTP there is no schema that a model's arguments could be held against.
+	t.AllowModelInput = probe.AllowModelInput && t.mcp != nil
 	if _, err := t.arguments(t.Input); err != nil {
 		return Target{}, err
 	}
@@ -209,9 +215,47 @@ func parseURL(field string, raw v1alpha1.URL) (*url.URL, error) {
 		return nil, fmt.Errorf("%w: %s must be an address such as https://tools.example.com/v1, not %q", ErrNoEndpoint, field, raw)
 	case u.User != nil:
 		return nil, fmt.Errorf("%w: %s must not hold a user or password: see spec.credentials", ErrNoEndpoint, field)
+	case !isHostName(u.Hostname()):
+		return nil, fmt.Errorf("%w: the host in %s must be an IP address in its usual form, or a name of letters, digits, dots and "+
+			"hyphens (an international one as xn--...), not %q", ErrNoEndpoint, field, u.Hostname())
+	case !isPort(u.Port()):
+		return nil, fmt.Errorf("%w: the port in %s must be from 1 to 65535, not %s", ErrNoEndpoint, field, u.Port())
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u, nil
+}
+
+// isHostName reports whether everybody reads the host alike. Others are names to some and addresses to others: 127.1 and
+// 0x7f.1 by the rules of C, full-width digits and dots by those of international names.
+func isHostName(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	if strings.ContainsFunc(host, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '.' && r != '-' && r != '_'
+	}) {
+		return false
+	}
+	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
+	return !slices.Contains(labels, "") && !isNumber(labels[len(labels)-1])
+}
+
+// isNumber reports whether the last label of a host makes some parsers read the host as an IPv4 address: decimal or
+// octal digits, or hexadecimal ones behind 0x.
+func isNumber(label string) bool {
+	digits := "0123456789"
+	if hex, ok := strings.CutPrefix(lower(label), "0x"); ok {
+		label, digits = hex, "0123456789abcdef"
+	}
+	return strings.Trim(label, digits) == ""
+}
+
+func isPort(port string) bool {
+	if port == "" {
+		return true
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && number > 0
 }
 
 // port returns the port that is called, be it the scheme's own.
@@ -233,6 +277,9 @@ func (t Target) mayBeCalled(id Identity, input Input) error {
 	if _, err := t.arguments(input); err != nil {
 		return err
 	}
+	if input.ByModel && !t.AllowModelInput {
+		return fmt.Errorf("%w: spec.probe.allowModelInput is not set, so only spec.probe.input is sent", ErrInput)
+	}
 	if id.Credential != nil {
 		return id.Credential.Check(t)
 	}
@@ -241,20 +288,24 @@ func (t Target) mayBeCalled(id Identity, input Input) error {
 
 // arguments returns input as an object, with numbers as they are written. The error is ErrInput.
 func (t Target) arguments(input Input) (map[string]any, error) {
-	if len(input) == 0 {
+	name := "spec.probe.input"
+	if input.ByModel {
+		name = "the input"
+	}
+	if len(input.JSON) == 0 {
 		return nil, nil
 	}
-	if len(input) > MaxInput {
-		return nil, fmt.Errorf("%w: spec.probe.input must be at most %d bytes as JSON, not %d", ErrInput, MaxInput, len(input))
+	if len(input.JSON) > MaxInput {
+		return nil, fmt.Errorf("%w: %s must be at most %d bytes as JSON, not %d", ErrInput, name, MaxInput, len(input.JSON))
 	}
-	decoder := json.NewDecoder(bytes.NewReader(input))
+	decoder := json.NewDecoder(bytes.NewReader(input.JSON))
 	decoder.UseNumber()
 	var args map[string]any
 	if err := decoder.Decode(&args); err != nil || args == nil {
-		return nil, fmt.Errorf("%w: spec.probe.input must be an object, as in {q: health}", ErrInput)
+		return nil, fmt.Errorf("%w: %s must be an object, as in {q: health}", ErrInput, name)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: spec.probe.input must be one object with nothing behind it", ErrInput)
+		return nil, fmt.Errorf("%w: %s must be one object with nothing behind it", ErrInput, name)
 	}
 	if t.http != nil {
 		if _, err := queryOf(args); err != nil {

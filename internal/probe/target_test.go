@@ -201,7 +201,7 @@ func TestTargetOfReadsTheTool(t *testing.T) {
 	if target.timeout != maxTimeout {
 		t.Errorf("got a timeout of %s, want the most that is allowed", target.timeout)
 	}
-	if string(target.Input) != `{"q":"towel"}` {
-		t.Errorf("got input %s", target.Input)
+	if string(target.Input.JSON) != `{"q":"towel"}` {
+		t.Errorf("got input %s", target.Input.JSON)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// maxExchanges bounds the requests of one MCP probe. A probe takes five; a server that asks its client questions makes it
-// answer each with another request.
-const maxExchanges = 16
+// maxExchanges bounds the requests of one MCP session. A probe takes six, and one more for each further page of the list
+// of tools; a server that asks its client questions makes it answer each with another request.
+const maxExchanges = 24
 
 // Answers that are no evidence against the tool, but cannot be used.
 var (
@@ -26,12 +26,14 @@ type wire struct {
 	ctx context.Context // ends every exchange, because the SDK detaches some from the caller's context
 	run *run
 
-	mu     sync.Mutex
-	count  int     // exchanges begun
-	latest int     // number of the exchange that answer and err speak of
-	sealed bool    // nothing more is recorded
-	answer *answer // nil: there was none
-	err    error   // why there is no whole answer
+	mu      sync.Mutex
+	count   int          // exchanges begun
+	latest  int          // number of the exchange that answer and err speak of
+	sealed  bool         // nothing more is recorded
+	listing bool         // the list of tools is read, which may be larger than an answer
+	heard   bytes.Buffer // what was read of it
+	answer  *answer      // nil: there was none
+	err     error        // why there is no whole answer
 }
 
 // last returns the last answer and why the last exchange ended without a whole one.
@@ -46,6 +48,35 @@ func (w *wire) seal() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sealed = true
+}
+
+// listen begins or ends the reading of a page of the list of tools, and returns what was read until then.
+func (w *wire) listen(on bool) []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	heard := bytes.Clone(w.heard.Bytes())
+	w.listing = on
+	w.heard.Reset()
+	return heard
+}
+
+// bound returns how much of an answer's body may be read.
+func (w *wire) bound() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.listing {
+		return maxListing
+	}
+	return maxAnswer
+}
+
+// hear remembers what was read if it is of the list of tools.
+func (w *wire) hear(p []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.listing && w.heard.Len() <= maxListing {
+		w.heard.Write(p)
+	}
 }
 
 // record remembers how an exchange stands, unless a later one has begun to be answered: the SDK reads the ends of streams
@@ -99,7 +130,7 @@ func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 		w.record(number, nil, err)
 		return nil, err
 	}
-	if response.StatusCode < 200 || response.StatusCode > 299 {
+	if !isSuccess(response.StatusCode) {
 		// The SDK reads some of these answers and some not, so they are read here, and it gets what was read.
 		a, _ := read(response)
 		_ = response.Body.Close()
@@ -110,7 +141,7 @@ func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	a := &answer{status: response.StatusCode, headers: response.Header}
 	w.record(number, a, nil)
-	response.Body = &boundedBody{ReadCloser: response.Body, left: maxAnswer + 1, wire: w, number: number, answer: a, release: release}
+	response.Body = &boundedBody{ReadCloser: response.Body, left: w.bound() + 1, wire: w, number: number, answer: a, release: release}
 	return response, nil
 }
 
@@ -132,6 +163,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
 	b.left -= n
+	b.wire.hear(p[:n])
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.wire.record(b.number, b.answer, err)
 	}

@@ -19,6 +19,7 @@ const idleSession = time.Minute
 // and counts how often. It is safe for concurrent use.
 type MCPServer struct {
 	handler http.Handler
+	server  *mcp.Server
 
 	mu       sync.Mutex
 	failHTTP *Answer
@@ -43,14 +44,18 @@ type ticketInput struct {
 
 // NewMCPServer returns a healthy server that needs no token.
 func NewMCPServer() *MCPServer {
-	s := &MCPServer{}
 	server := mcp.NewServer(&mcp.Implementation{Name: "sample-library", Version: "v1"}, nil)
-	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true}
-	mcp.AddTool(server, &mcp.Tool{Name: "search", Description: "Looks for documents.", Annotations: readOnly}, s.search)
+	s := &MCPServer{server: server}
+	s.Annotate(&mcp.ToolAnnotations{ReadOnlyHint: true})
 	mcp.AddTool(server, &mcp.Tool{Name: "create_ticket", Description: "Opens a ticket with the librarian."}, s.createTicket)
 	s.handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{SessionTimeout: idleSession})
 	return s
+}
+
+// Annotate makes the server say this of search. Nil: it says nothing.
+func (s *MCPServer) Annotate(annotations *mcp.ToolAnnotations) {
+	mcp.AddTool(s.server, &mcp.Tool{Name: "search", Description: "Looks for documents.", Annotations: annotations}, s.search)
 }
 
 // FailHTTP makes every request be answered with the answer, before MCP sees it, until Heal.

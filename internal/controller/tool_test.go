@@ -1,0 +1,64 @@
+package controller
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/probe"
+)
+
+func TestWhatAServerSaysAppearsInTheConditions(t *testing.T) {
+	before := func(generation int64, kind, reason string) []metav1.Condition {
+		return []metav1.Condition{{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: "as it said", ObservedGeneration: generation}}
+	}
+	unsafe, misfit := v1alpha1.ReasonMarkedUnsafe, v1alpha1.ReasonInputInvalid
+	for _, tc := range []struct {
+		name                string
+		before              []metav1.Condition
+		look                probe.Look
+		wantReady, wantSafe string
+	}{
+		{"nothing against it", nil, probe.Look{Known: true}, v1alpha1.ReasonConfigured, v1alpha1.ReasonSafeProbe},
+		{"nothing at all", nil, probe.Look{}, v1alpha1.ReasonConfigured, v1alpha1.ReasonSafeProbe},
+		{"it destroys", nil, probe.Look{Known: true, Refused: probe.RefusedUnsafe}, v1alpha1.ReasonConfigured, unsafe},
+		{"the input does not fit", nil, probe.Look{Known: true, Refused: probe.RefusedInput}, misfit, v1alpha1.ReasonSafeProbe},
+		{"it destroyed, and now says nothing", before(2, v1alpha1.ConditionProbeSafe, unsafe), probe.Look{}, v1alpha1.ReasonConfigured, unsafe},
+		{"it destroyed, and says nothing of the changed Tool", before(1, v1alpha1.ConditionProbeSafe, unsafe), probe.Look{}, v1alpha1.ReasonConfigured, v1alpha1.ReasonSafeProbe},
+		{"it destroyed, and does no more", before(2, v1alpha1.ConditionProbeSafe, unsafe), probe.Look{Known: true}, v1alpha1.ReasonConfigured, v1alpha1.ReasonSafeProbe},
+		{"the input did not fit, and now it says nothing", before(2, v1alpha1.ConditionReady, misfit), probe.Look{}, misfit, v1alpha1.ReasonSafeProbe},
+		{"the input did not fit, and does now", before(2, v1alpha1.ConditionReady, misfit), probe.Look{Known: true}, v1alpha1.ReasonConfigured, v1alpha1.ReasonSafeProbe},
+		{"a credential was missing, and now it says nothing", before(2, v1alpha1.ConditionReady, v1alpha1.ReasonCredentialNotFound), probe.Look{}, v1alpha1.ReasonConfigured, v1alpha1.ReasonSafeProbe},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tool := &v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{Generation: 2}, Status: v1alpha1.ToolStatus{Conditions: tc.before}}
+			ready, safe := withLook(tool, tc.look, condition(v1alpha1.ConditionReady, true, v1alpha1.ReasonConfigured, ""),
+				condition(v1alpha1.ConditionProbeSafe, true, v1alpha1.ReasonSafeProbe, ""))
+			if ready.Reason != tc.wantReady || safe.Reason != tc.wantSafe {
+				t.Errorf("Ready %s, ProbeSafe %s, want %s and %s", ready.Reason, safe.Reason, tc.wantReady, tc.wantSafe)
+			}
+		})
+	}
+}
+
+func TestALookIsRememberedForOneGenerationOfOneTool(t *testing.T) {
+	tool := &v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{Namespace: "p", Name: "search", UID: "1", Generation: 1}}
+	var l looks
+	l.remember(tool, probe.Look{Known: true})
+	changed, recreated := tool.DeepCopy(), tool.DeepCopy()
+	changed.Generation, recreated.UID = 2, "2"
+	for name, tc := range map[string]struct {
+		tool *v1alpha1.Tool
+		want bool
+	}{"the same": {tool, true}, "changed": {changed, false}, "created anew": {recreated, false}} {
+		if _, ok := l.find(tc.tool); ok != tc.want {
+			t.Errorf("%s: remembered %t", name, ok)
+		}
+	}
+	l.forget(types.NamespacedName{Namespace: "p", Name: "search"})
+	if _, ok := l.find(tool); ok {
+		t.Error("it is not forgotten")
+	}
+}
