@@ -70,8 +70,7 @@ func New(steps ...Step) *Server {
 	}}
 }
 
-// NewFunc returns a Server whose answers depend on what it is asked, for conversations at once or begun anew. It asks for
-// one answer at a time.
+// NewFunc returns a Server whose answers depend on what it is asked, for conversations at once or begun anew.
 func NewFunc(answer func(Request) Step) *Server {
 	return &Server{answer: func(request Request, _ int) Step { return answer(request) }}
 }
@@ -136,9 +135,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // next records a request and returns the step that answers it, and its number.
 func (s *Server) next(request Request) (Step, int) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.requests = append(s.requests, request)
 	n := len(s.requests)
+	s.mu.Unlock() // An answer may take its time.
 	return s.answer(request, n), n
 }
 
