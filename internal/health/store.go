@@ -220,6 +220,18 @@ func (s *Store) announceState(row *v1alpha1.ToolHealth, before v1alpha1.State) {
 		text.Cut(fmt.Sprintf("%s to %s by %s: %s: %s%s", before, state, d.By, d.Classification, d.Note, until), 1000))
 }
 
+// latest returns a row as it was last written; nil: it is gone.
+func (s *Store) latest(ctx context.Context, row *v1alpha1.ToolHealth) (*v1alpha1.ToolHealth, error) {
+	cached := &v1alpha1.ToolHealth{}
+	if err := s.client.Get(ctx, client.ObjectKeyFromObject(row), cached); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if written := s.overlay.newest(KeyOf(cached), cached); written.UID == cached.UID {
+		return written, nil
+	}
+	return cached, nil
+}
+
 // Refresh derives a row's conditions anew and writes them if they changed. It returns when they are next due to
 // change by themselves; zero: never.
 func (s *Store) Refresh(ctx context.Context, row *v1alpha1.ToolHealth, accepted metav1.Condition) (next time.Time, err error) {
@@ -228,8 +240,9 @@ func (s *Store) Refresh(ctx context.Context, row *v1alpha1.ToolHealth, accepted 
 		return time.Time{}, err
 	}
 	defer unlock()
-	if latest := s.overlay.newest(KeyOf(row), row); latest.UID == row.UID {
-		row = latest
+	// Read again: what was written meanwhile may be in the cache by now, and so no longer in the overlay.
+	if row, err = s.latest(ctx, row); err != nil || row == nil {
+		return time.Time{}, err
 	}
 	fresh := row.DeepCopy()
 	next = Derive(fresh, accepted, s.clock.Now())

@@ -219,6 +219,34 @@ func TestTheStoreKnowsItsOwnWritesBeforeTheCacheDoes(t *testing.T) {
 	}
 }
 
+func TestConditionsAreDerivedFromWhatIsWrittenNow(t *testing.T) {
+	w := newWorld(t, health.StoreOptions{}, interceptor.Funcs{})
+	key := w.key("search")
+	apply := func(f health.Finding) {
+		t.Helper()
+		if err := w.store.Apply(t.Context(), key, health.Mark(f)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(health.Finding{State: v1alpha1.StateDown, Classification: v1alpha1.TechnicallyBroken, By: "test", Report: "r1", RecoveryAt: w.clock.Now().Add(time.Minute)})
+	queued := w.stored("search") // As a controller has it that waits for its turn.
+	apply(health.Finding{State: v1alpha1.StateOK, Classification: v1alpha1.Working, By: "test", Report: "r2"})
+	if _, err := w.store.Get(t.Context(), key); err != nil { // The cache has caught up.
+		t.Fatal(err)
+	}
+	w.clock.SetTime(w.clock.Now().Add(2 * time.Minute)) // The recovery of what was there before is due.
+	before := w.writes.Load()
+	if _, err := w.store.Refresh(t.Context(), queued, health.Placed()); err != nil || w.writes.Load() != before {
+		t.Errorf("%d writes, %v", w.writes.Load()-before, err)
+	}
+	if err := env.Admin.Delete(t.Context(), queued); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.store.Refresh(t.Context(), queued, health.Placed()); err != nil || w.writes.Load() != before {
+		t.Errorf("of a row that is gone: %d writes, %v", w.writes.Load()-before, err)
+	}
+}
+
 func TestADeletedRowIsMadeAnew(t *testing.T) {
 	w := newWorld(t, health.StoreOptions{}, interceptor.Funcs{})
 	if err := w.store.Apply(t.Context(), w.key("search"), down("1")); err != nil {
