@@ -91,7 +91,7 @@ func newPage(t *testing.T, o options, blocks []block) page {
 }
 
 // allowed waits until the API server knows that a user may do something with jobs.
-func (p page) allowed(user, verb string) {
+func (p project) allowed(user, verb string) {
 	p.t.Helper()
 	eventually(p.t, user+" to be allowed to "+verb, func() error {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user,

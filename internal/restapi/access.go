@@ -56,15 +56,14 @@ type Access struct {
 	client   client.Client
 	audience string
 	clock    clock.PassiveClock
-	callers  *memory[[sha256.Size]byte, Identity]
-	rights   *memory[right, bool]
+	callers  memory[[sha256.Size]byte, Identity]
+	rights   memory[right, bool]
 	asking   singleflight.Group
 }
 
 // NewAccess returns an Access that accepts tokens for an audience.
 func NewAccess(c client.Client, audience string, clock clock.PassiveClock) *Access {
-	return &Access{client: c, audience: audience, clock: clock,
-		callers: newMemory[[sha256.Size]byte, Identity](), rights: newMemory[right, bool]()}
+	return &Access{client: c, audience: audience, clock: clock}
 }
 
 // errNobody says that a token is nobody's.
@@ -81,7 +80,7 @@ func (a *Access) Authenticate(r *http.Request) (Identity, error) {
 		return Identity{}, errNobody
 	}
 	key := sha256.Sum256([]byte(token))
-	who, err := remembered(r.Context(), a, a.callers, key, "token "+string(key[:]), func(ctx context.Context) (Identity, error) { return a.review(ctx, token, key) })
+	who, err := remembered(r.Context(), a, &a.callers, key, "token "+string(key[:]), func(ctx context.Context) (Identity, error) { return a.review(ctx, token, key) })
 	if err == nil && who.Username == "" {
 		return Identity{}, errNobody
 	}
@@ -113,7 +112,7 @@ func contains(list []string, value string) bool {
 func (a *Access) Authorize(ctx context.Context, who Identity, verb, resource, namespace string) error {
 	key := right{token: who.token, verb: verb, resource: resource, namespace: namespace}
 	name := fmt.Sprintf("right %s %s %s %s", key.token[:], verb, resource, namespace)
-	allowed, err := remembered(ctx, a, a.rights, key, name, func(ctx context.Context) (bool, error) { return a.ask(ctx, who, key) })
+	allowed, err := remembered(ctx, a, &a.rights, key, name, func(ctx context.Context) (bool, error) { return a.ask(ctx, who, key) })
 	if err != nil {
 		return err
 	}

@@ -270,7 +270,7 @@ func TestAnswersAboutCallersAreRememberedForAMoment(t *testing.T) {
 }
 
 func TestWhatIsRememberedIsBounded(t *testing.T) {
-	m := newMemory[int, bool]()
+	m := &memory[int, bool]{}
 	now := time.Now()
 	for i := range maxRemembered * 2 {
 		m.put(i, true, now)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,6 +36,9 @@ type Server struct {
 	Late *Late
 	// Clock tells the time.
 	Clock clock.PassiveClock
+
+	// made are the jobs that were made a moment ago, until the cache knows them.
+	made memory[client.ObjectKey, types.UID]
 }
 
 // route is one operation of the API. Document describes each of them.
