@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -124,14 +123,7 @@ func (p page) prints(want, stdin string, more []string, command ...string) {
 func TestIntegratePage(t *testing.T) {
 	blocks := blocksOf(t, "integrate.md")
 	o := testOptions()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // A free port.
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.apiAddress, o.apiAudience, o.apiCertDir = listener.Addr().String(), restapi.DefaultAudience, t.TempDir()
-	if err := errors.Join(listener.Close(), testenv.ServingCert(o.apiCertDir, "127.0.0.1")); err != nil {
-		t.Fatal(err)
-	}
+	served(t, &o)
 	startManager(t, o)
 
 	t.Run("python", func(t *testing.T) {

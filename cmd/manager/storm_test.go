@@ -2,10 +2,8 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -62,12 +60,8 @@ func (k *perKey) wrap(next http.RoundTripper) http.RoundTripper {
 // served gives a manager a REST API of its own, and returns a client of it for a runtime of the project.
 func served(t *testing.T, o *options) func(p project) *client.Client {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // A free port.
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.apiAddress, o.apiAudience, o.apiCertDir = listener.Addr().String(), restapi.DefaultAudience, t.TempDir()
-	if err := errors.Join(listener.Close(), testenv.ServingCert(o.apiCertDir, "127.0.0.1")); err != nil {
+	o.apiAddress, o.apiAudience, o.apiCertDir = freeAddress(t), restapi.DefaultAudience, t.TempDir()
+	if err := testenv.ServingCert(o.apiCertDir, "127.0.0.1"); err != nil {
 		t.Fatal(err)
 	}
 	return func(p project) *client.Client {
