@@ -241,7 +241,7 @@ func TestOneCallerDoesNotTakeAllPlaces(t *testing.T) {
 			_ = write.CloseWithError(io.ErrUnexpectedEOF)
 		}
 	}
-	t.Cleanup(free)                  // Before the server's, which waits for them.
+	t.Cleanup(free) // Before the server's, which waits for them.
 	answers := make(chan int, maxPerCaller)
 	for range maxPerCaller {
 		body, write := io.Pipe()

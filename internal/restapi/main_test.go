@@ -120,8 +120,8 @@ func newWorldWith(t testing.TB, webhooks bool) *world {
 	must(t, mgr.Add(w.server.Late))
 	if webhooks {
 		decoder := admission.NewDecoder(env.Scheme)
-		mgr.GetWebhookServer().Register(webhook.PreparePath, &admission.Webhook{Handler: &webhook.Preparer{Checker: w.server.Checker, Decoder: decoder}})
-		mgr.GetWebhookServer().Register(webhook.AnswerPath, &admission.Webhook{Handler: &webhook.Answerer{Checker: w.server.Checker, Client: mgr.GetClient(), Decoder: decoder}})
+		mgr.GetWebhookServer().Register(webhook.PreparePath, webhook.Serve(&webhook.Preparer{Checker: w.server.Checker, Decoder: decoder}))
+		mgr.GetWebhookServer().Register(webhook.AnswerPath, webhook.Serve(&webhook.Answerer{Checker: w.server.Checker, Client: mgr.GetClient(), Decoder: decoder}))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

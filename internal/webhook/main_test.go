@@ -73,8 +73,8 @@ func serve(t *testing.T) {
 		OperatorNamespace: testenv.OperatorNamespace, FreshnessWindow: checker.DefaultFreshnessWindow,
 	}
 	decoder := admission.NewDecoder(env.Scheme)
-	mgr.GetWebhookServer().Register(PreparePath, &admission.Webhook{Handler: &Preparer{Checker: check, Decoder: decoder}})
-	mgr.GetWebhookServer().Register(AnswerPath, &admission.Webhook{Handler: &Answerer{Checker: check, Client: mgr.GetClient(), Decoder: decoder}})
+	mgr.GetWebhookServer().Register(PreparePath, Serve(&Preparer{Checker: check, Decoder: decoder}))
+	mgr.GetWebhookServer().Register(AnswerPath, Serve(&Answerer{Checker: check, Client: mgr.GetClient(), Decoder: decoder}))
 	mgr.GetWebhookServer().Register(JudgePath, &admission.Webhook{Handler: &Judge{Checker: check, Decoder: decoder}})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
