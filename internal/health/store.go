@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -254,6 +255,27 @@ func (s *Store) Refresh(ctx context.Context, row *v1alpha1.ToolHealth, accepted 
 	}
 	if accepted.Status == metav1.ConditionTrue {
 		s.overlay.put(KeyOf(row), fresh)
+		s.announcePin(fresh, row.Status.Conditions)
 	}
 	return next, nil
+}
+
+// announcePin writes an Event if a person's override began, changed or ended. Who it was is in the API server's audit log
+// alone: no object says it.
+func (s *Store) announcePin(row *v1alpha1.ToolHealth, former []metav1.Condition) {
+	now, before := meta.FindStatusCondition(row.Status.Conditions, v1alpha1.ConditionAvailable), meta.FindStatusCondition(former, v1alpha1.ConditionAvailable)
+	pinned, was := now.Reason == v1alpha1.ReasonOverridden, before != nil && before.Reason == v1alpha1.ReasonOverridden
+	var note string
+	switch {
+	case pinned && (!was || before.Message != now.Message):
+		note = now.Message
+		if at := row.Spec.Override.Until; at != nil {
+			note += ", until " + stamp(at)
+		}
+	case was && !pinned:
+		note = fmt.Sprintf("spec.override ended: what is reported counts again, now %s", cmp.Or(row.Status.State, "unknown"))
+	default:
+		return
+	}
+	s.recorder.Eventf(row, nil, corev1.EventTypeNormal, v1alpha1.EventStateChanged, "Override", "%s", text.Cut(note, 1000))
 }
