@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,7 +109,7 @@ func (p page) prints(want, stdin string, more []string, command ...string) {
 	ctx, cancel := context.WithTimeout(p.t.Context(), 5*time.Minute)
 	defer cancel()
 	program := exec.CommandContext(ctx, command[0], command[1:]...)
-	program.Dir, program.Env, program.Stdin = testenv.Path(), append(p.env, more...), strings.NewReader(stdin)
+	program.Dir, program.Env, program.Stdin = testenv.Path(), slices.Concat(p.env, more), strings.NewReader(stdin)
 	var out bytes.Buffer
 	program.Stdout, program.Stderr = &out, &out
 	if err := program.Run(); err != nil {
