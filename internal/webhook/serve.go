@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 
+	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -99,22 +100,24 @@ func reportIn(req admission.Request, decoder admission.Decoder) (*v1alpha1.Diagn
 	return job, nil
 }
 
-// shorten makes long texts that are to be compared short in both of two reports, where encoding and decoding all of them
-// would say no more: equal ones, and the former one of two that differ.
-func shorten(former, now *v1alpha1.ToolError) {
+// replaced takes the long texts out of two reports that are to be compared, and returns how they differ: encoding and
+// decoding all of them would say no more. A text that one of the two does not have stays.
+func replaced(former, now *v1alpha1.ToolError) []jsonpatch.Operation {
 	if former == nil || now == nil {
-		return
+		return nil
 	}
-	for _, texts := range [][2]*string{{&former.Body, &now.Body}, {&former.Message, &now.Message}} {
-		switch before, after := texts[0], texts[1]; {
-		case *before == "" || *after == "":
-		case *before == *after:
-			*before, *after = "", ""
-		default:
-			*before = "?"
-			if *after == *before {
-				*before = "!"
-			}
+	var patch []jsonpatch.Operation
+	for _, field := range []struct {
+		path          string
+		before, after *string
+	}{{"/spec/error/body", &former.Body, &now.Body}, {"/spec/error/message", &former.Message, &now.Message}} {
+		if *field.before == "" || *field.after == "" {
+			continue
 		}
+		if *field.before != *field.after {
+			patch = append(patch, jsonpatch.NewOperation("replace", field.path, *field.after))
+		}
+		*field.before, *field.after = "", ""
 	}
+	return patch
 }

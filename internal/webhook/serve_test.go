@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -80,17 +81,19 @@ func TestQuestionsAreReadOnceAndAnswered(t *testing.T) {
 	})
 }
 
-func TestLongTextsAreComparedShort(t *testing.T) {
-	for _, tc := range []struct{ name, former, now, wantFormer, wantNow string }{
-		{"equal ones are left out", "same", "same", "", ""},
-		{"the former one of two that differ stands for itself", "long secret", "long [redacted]", "?", "long [redacted]"},
-		{"whatever the new one is", "long secret", "?", "!", "?"},
-		{"one that is new stays", "", "new", "", "new"},
-		{"one that went stays", "old", "", "old", ""},
+func TestLongTextsAreComparedApart(t *testing.T) {
+	for _, tc := range []struct{ name, former, now, wantFormer, wantNow, replaces string }{
+		{"equal ones are left out", "same", "same", "", "", ""},
+		{"of two that differ the new one is said", "long secret", "long [redacted]", "", "", "long [redacted]"},
+		{"one that is new stays", "", "new", "", "new", ""},
+		{"one that went stays", "old", "", "old", "", ""},
 	} {
 		former, now := &v1alpha1.ToolError{Body: tc.former}, &v1alpha1.ToolError{Body: tc.now}
-		shorten(former, now)
-		if diff := cmp.Diff([]string{tc.wantFormer, tc.wantNow}, []string{former.Body, now.Body}); diff != "" {
+		replaces := ""
+		for _, operation := range replaced(former, now) {
+			replaces += fmt.Sprint(operation.Value)
+		}
+		if diff := cmp.Diff([]string{tc.wantFormer, tc.wantNow, tc.replaces}, []string{former.Body, now.Body, replaces}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
 		}
 	}

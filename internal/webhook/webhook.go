@@ -68,14 +68,16 @@ func (p *Preparer) Handle(ctx context.Context, req admission.Request) (response 
 			job.Name, job.GenerateName = name, ""
 		}
 	}
-	shorten(former.Spec.Error, job.Spec.Error)
+	texts := replaced(former.Spec.Error, job.Spec.Error)
 	received, formerErr := json.Marshal(former)
 	prepared, err := json.Marshal(job)
 	if err := errors.Join(formerErr, err); err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
 	// Against what was understood, not against what was sent: fields that this version does not know stay.
-	return admission.PatchResponseFromRaw(received, prepared)
+	response = admission.PatchResponseFromRaw(received, prepared)
+	response.Patches = append(response.Patches, texts...)
+	return response
 }
 
 // name returns the name of a report's fault.
