@@ -38,7 +38,7 @@ fuzz: ## Run every fuzz test for FUZZTIME (10s)
 .PHONY: bench
 bench: ## Run the benchmarks, those of the whole manager on a real API server
 	@assets=$$(hack/controlplane/build.sh) && KUBEBUILDER_ASSETS=$$assets $(GO) test -run '^$$' -bench . -benchmem \
-	  $$(grep -rl --include='*_test.go' '^func Benchmark' internal cmd | xargs dirname | sort -u | sed 's|^|./|')
+	  $$(grep -rl --include='*_test.go' '^func Benchmark' internal cmd client | xargs dirname | sort -u | sed 's|^|./|')
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Check style, errors and the dependency rule of docs/design.md

@@ -31,7 +31,9 @@ type Options struct {
 	Project string
 	// Token returns the bearer token of each request. It must be for the API's audience (agrajag).
 	Token func() (string, error)
-	// HTTPClient sends the requests. Nil: a plain one. To trust the API's certificate give one that knows its CA.
+	// CAFile holds the certificates by which the API's is trusted, as PEM; a renewed one is taken up. Empty: the system's.
+	CAFile string
+	// HTTPClient sends the requests instead of one that trusts CAFile. Nil: that one.
 	HTTPClient *http.Client
 }
 
@@ -63,8 +65,11 @@ func New(o Options) (*Client, error) {
 		return nil, errors.New("the Token must be given: TokenFile reads it from a file")
 	}
 	c := &Client{base: strings.TrimRight(o.URL, "/") + "/v1/projects/" + url.PathEscape(o.Project), token: o.Token, http: o.HTTPClient}
-	if c.http == nil {
-		c.http = &http.Client{}
+	if c.http != nil {
+		return c, nil
+	}
+	if c.http, err = newHTTPClient(o.CAFile); err != nil {
+		return nil, err
 	}
 	return c, nil
 }

@@ -69,6 +69,8 @@ type Guard struct {
 	dropped atomic.Int64
 
 	mu sync.Mutex
+	// closed says that nothing is to be sent any more.
+	closed bool
 	// known is what was last heard of a tool.
 	known map[subject]knowledge
 	// restUntil is until when nothing is asked.
@@ -103,9 +105,15 @@ func NewGuard(api API, o GuardOptions) *Guard {
 	return g
 }
 
-// Close sends the reports that wait, for as long as ctx lets it, and ends the Guard. No call may be guarded after it.
+// Close sends the reports that wait, for as long as ctx lets it, and ends the Guard. What is to be reported later is
+// dropped.
 func (g *Guard) Close(ctx context.Context) error {
-	close(g.queue)
+	g.mu.Lock()
+	if !g.closed {
+		g.closed = true
+		close(g.queue)
+	}
+	g.mu.Unlock()
 	select {
 	case <-g.done:
 		g.stop()
@@ -117,7 +125,7 @@ func (g *Guard) Close(ctx context.Context) error {
 	}
 }
 
-// Dropped returns how many reports were dropped because too many waited.
+// Dropped returns how many reports were dropped because too many waited, or the Guard was closed.
 func (g *Guard) Dropped() int64 { return g.dropped.Load() }
 
 // work sends reports one after the other.
@@ -133,7 +141,14 @@ func (g *Guard) work(ctx context.Context) {
 	}
 }
 
+// enqueue has something sent, unless too much waits or the Guard is closed: calls may end after it.
 func (g *Guard) enqueue(send func(context.Context)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		g.dropped.Add(1)
+		return
+	}
 	select {
 	case g.queue <- send:
 	default:

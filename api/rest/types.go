@@ -8,7 +8,7 @@ import "time"
 
 // Report is a failed tool call (POST /v1/projects/{project}/errors). What is too long is cut, secrets are taken out.
 type Report struct {
-	// ToolName is what agents call the tool: 1 to 256 characters.
+	// ToolName is what agents call the tool: 1 to 128 characters.
 	ToolName string `json:"toolName"`
 	// Scope is the widest that the outcome may have; empty: PROJECT. TENANT and GLOBAL need a permission of their own.
 	Scope string `json:"scope,omitempty"`

@@ -11,6 +11,7 @@ import (
 
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/sony/gobreaker/v2"
+	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -159,7 +160,7 @@ func TestWatch(t *testing.T) {
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(zap.New(zap.WriteTo(os.Stderr)))
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m, testenv.Machinery()...)
 }
 
 // million returns a View of a million users' cooldowns, and some of their tools.

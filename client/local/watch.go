@@ -33,7 +33,7 @@ type Options struct {
 
 // Watch fills a View and keeps it up to date until ctx ends. It returns once all rows are known; a View whose API server
 // goes away later answers from what was known last. An error says that rows cannot be watched at all.
-func Watch(ctx context.Context, o Options) (*View, error) {
+func Watch(ctx context.Context, o Options) (v *View, err error) {
 	if o.Config == nil || o.Project == "" {
 		return nil, errors.New("give a Config and a Project")
 	}
@@ -45,7 +45,13 @@ func Watch(ctx context.Context, o Options) (*View, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}
-	v := newView(tenancy.Place{Project: o.Project, Tenant: o.Tenant, Operator: o.OperatorNamespace}, time.Now())
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		if err != nil {
+			cancel() // Of several namespaces, those that are watched already.
+		}
+	}()
+	v = newView(tenancy.Place{Project: o.Project, Tenant: o.Tenant, Operator: o.OperatorNamespace}, time.Now())
 	namespaces := map[string]bool{o.Project: true}
 	for _, namespace := range []string{o.Tenant, o.OperatorNamespace} {
 		if namespace != "" {
@@ -53,20 +59,28 @@ func Watch(ctx context.Context, o Options) (*View, error) {
 		}
 	}
 	for namespace := range namespaces {
-		// Once in the open, so that a missing right is an error and not a View that never fills.
-		if err := c.List(ctx, &v1alpha1.ToolHealthList{}, clients.InNamespace(namespace), clients.Limit(1)); err != nil {
-			return nil, fmt.Errorf("list toolhealths in namespace %s: %w", namespace, err)
-		}
-		rows := &namespaceRows{view: v, filled: make(chan struct{})}
-		go cache.NewReflector(listWatch(c, namespace), &v1alpha1.ToolHealth{}, rows, 0).RunWithContext(ctx)
-		select {
-		case <-rows.filled:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := v.fill(ctx, c, namespace); err != nil {
+			return nil, err
 		}
 	}
 	go v.run(ctx)
 	return v, nil
+}
+
+// fill watches the rows of a namespace until ctx ends, and returns once they are known.
+func (v *View) fill(ctx context.Context, c clients.WithWatch, namespace string) error {
+	// Once in the open, so that a missing right is an error and not a View that never fills.
+	if err := c.List(ctx, &v1alpha1.ToolHealthList{}, clients.InNamespace(namespace), clients.Limit(1)); err != nil {
+		return fmt.Errorf("list toolhealths in namespace %s: %w", namespace, err)
+	}
+	rows := &namespaceRows{view: v, filled: make(chan struct{})}
+	go cache.NewReflector(listWatch(c, namespace), &v1alpha1.ToolHealth{}, rows, 0).RunWithContext(ctx)
+	select {
+	case <-rows.filled:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // run keeps the time.

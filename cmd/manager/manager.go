@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 
 	corev1 "k8s.io/api/core/v1"
@@ -156,15 +155,10 @@ func addControllers(mgr manager.Manager, check *checker.Checker, o options) erro
 // addWebhooks registers what answers reports and judges rules. The server runs on every replica.
 func addWebhooks(mgr manager.Manager, check *checker.Checker) {
 	decoder := admission.NewDecoder(mgr.GetScheme())
-	hooks := map[string]admission.Handler{
-		webhook.PreparePath: &webhook.Preparer{Checker: check, Decoder: decoder},
-		webhook.AnswerPath:  &webhook.Answerer{Checker: check, Client: mgr.GetClient(), Decoder: decoder},
-		webhook.JudgePath:   &webhook.Judge{Checker: check, Decoder: decoder},
-	}
-	for path, handler := range hooks {
-		var hook http.Handler = &admission.Webhook{Handler: handler, RecoverPanic: new(true)}
-		mgr.GetWebhookServer().Register(path, hook)
-	}
+	server := mgr.GetWebhookServer()
+	server.Register(webhook.PreparePath, webhook.Serve(&webhook.Preparer{Checker: check, Decoder: decoder}))
+	server.Register(webhook.AnswerPath, webhook.Serve(&webhook.Answerer{Checker: check, Client: mgr.GetClient(), Decoder: decoder}))
+	server.Register(webhook.JudgePath, &admission.Webhook{Handler: &webhook.Judge{Checker: check, Decoder: decoder}, RecoverPanic: new(true)})
 }
 
 // addRESTAPI registers the REST API, and what writes later what it could not write at once. Both run on every replica.

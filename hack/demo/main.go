@@ -59,7 +59,11 @@ func run(ctx context.Context, keep bool) (err error) {
 	fmt.Printf("\nThe whole story took %s.\n", time.Since(started).Round(time.Second))
 	if keep {
 		fmt.Printf("\nEverything keeps running until you press Ctrl-C. In another shell:\n\n"+
-			"  export KUBECONFIG=%s PATH=%s:$PATH\n  kubectl get agrajag\n\n", stage.kubeconfig(you), stage.env.Assets)
+			"  export KUBECONFIG=%s PATH=%s:$PATH\n  kubectl get agrajag\n\n"+
+			"and for the programs of docs/integrate.md:\n\n"+
+			"  export AGRAJAG_URL=%s AGRAJAG_CA=%s AGRAJAG_PROJECT=%s AGRAJAG_TOKEN_FILE=%s\n"+
+			"  kubectl create token %s --audience=%s > $AGRAJAG_TOKEN_FILE\n\n",
+			stage.kubeconfig(you), stage.env.Assets, stage.api, stage.caFile(), namespace, filepath.Join(stage.dir, "token"), account, audience)
 		<-ctx.Done()
 	}
 	return nil
@@ -112,10 +116,15 @@ func (s *stage) people(ctx context.Context) error {
 	if err := s.env.Namespace(ctx, namespace, ""); err != nil {
 		return err
 	}
+	if err := s.env.ApplyYAML(ctx, accountManifest); err != nil {
+		return err
+	}
 	for _, binding := range []struct{ role, user string }{
 		{"agrajag-reporter", agent}, {"agrajag-runtime", agent},
 		{"agrajag-viewer", you}, {"agrajag-editor", you}, {"agrajag-reporter", you}, {"agrajag-runtime", you},
 		{"agrajag-credential-reader", testenv.ManagerUser},
+		{"agrajag-reporter", testenv.AccountUser(namespace, account)}, {"agrajag-runtime", testenv.AccountUser(namespace, account)},
+		{"token-maker", you},
 	} {
 		if err := s.env.Bind(ctx, namespace, binding.role, binding.user); err != nil {
 			return err
@@ -148,14 +157,14 @@ func (s *stage) startManager(ctx context.Context) error {
 	host, port, certDir := s.env.Webhook()
 	ready, readyErr := freeAddress()
 	api, apiErr := freeAddress()
-	if err := errors.Join(readyErr, apiErr); err != nil {
+	if err := errors.Join(readyErr, apiErr, testenv.ServingCert(s.dir, "127.0.0.1")); err != nil {
 		return err
 	}
 	s.api = "https://" + api
 	manager := exec.Command(filepath.Join(filepath.Dir(self), "manager"), //nolint:gosec // G204: our own binary.
 		"--kubeconfig", s.kubeconfig(testenv.ManagerUser), "--webhook-host", host, "--webhook-port", fmt.Sprint(port),
 		"--webhook-cert-dir", certDir, "--metrics-bind-address", "0", "--health-probe-bind-address", ready,
-		"--api-bind-address", api,
+		"--api-bind-address", api, "--api-cert-dir", s.dir,
 		"--probe-allow", "127.0.0.0/8") // The sample tools listen on this machine.
 	manager.Stdout, manager.Stderr = logs, logs
 	manager.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the demo, which stops the manager in turn.

@@ -22,6 +22,7 @@ func (s *stage) tell(ctx context.Context) error {
 		{"One user's token is refused, the others' are not", s.oneToken},
 		{"The same error a hundred times is one job", s.hundred},
 		{"The tool heals, and somebody asks", s.heal},
+		{"An agent runtime asks over HTTP, with a token of its own", s.overHTTP},
 	}
 	for i, chapter := range chapters {
 		fmt.Printf("\n%d. %s\n\n", i+1, chapter.title)

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/classify"
 	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
 )
@@ -62,12 +63,7 @@ func coolingDown(d *Decision, f facts) bool {
 	if d.Verdict.Class == v1alpha1.Working {
 		return false
 	}
-	asked := time.Duration(0)
-	if d.Verdict.Stated {
-		// Of a server that asks for the same wait each time, the deadline moves a little with each report: less than a
-		// tenth of the wait is no news worth a write.
-		asked = min(d.Verdict.Wait, f.maxWait) * 9 / 10
-	}
+	asked := extending(d.Verdict, f.maxWait)
 	for _, row := range f.rows {
 		if cooldown := health.ActiveCooldown(row, d.Verdict.Signature, f.now); cooldown != nil {
 			if f.report.ID != "" && cooldown.LastReport == f.report.ID {
@@ -81,6 +77,16 @@ func coolingDown(d *Decision, f facts) bool {
 		}
 	}
 	return false
+}
+
+// extending returns the wait that an answer states, as far as it may extend a cooldown that runs. Of a server that asks
+// for the same wait each time, the deadline moves a little with each report: less than a tenth of the wait is no news
+// worth a write.
+func extending(v classify.Verdict, maxWait time.Duration) time.Duration {
+	if !v.Stated {
+		return 0
+	}
+	return min(v.Wait, cmp.Or(maxWait, health.MaxWait)) * 9 / 10
 }
 
 // classified asks whether the rules decided: by a clear class, or by writing the tool's health themselves.
@@ -225,7 +231,7 @@ func waitOf(d Decision, f facts) time.Duration {
 			status = row.Status.DeepCopy()
 		}
 	}
-	verdictChange(d, f.report.ID)(status, f.now)
+	verdictChange(d, f)(status, f.now)
 	health.Bound(status, f.now, f.maxWait)
 	return max(until(status, d.Verdict.Signature).Sub(f.now), 0)
 }

@@ -24,7 +24,7 @@ func effects(d Decision, f facts) []effect {
 	if !ok {
 		return nil
 	}
-	return []effect{{key: key, change: verdictChange(d, f.report.ID)}}
+	return []effect{{key: key, change: verdictChange(d, f)}}
 }
 
 // rowFor returns the row that a verdict of the rules is written to (design §4). The class and the report choose
@@ -53,9 +53,17 @@ func narrower(asked, allowed v1alpha1.Scope) v1alpha1.Scope {
 
 // verdictChange starts the cooldown of a verdict and, where its rule says so, writes the state. The tool is
 // expected to recover when the cooldown ends.
-func verdictChange(d Decision, report string) health.Change {
-	v := d.Verdict
-	cool := health.Cool(health.Trigger{Signature: v.Signature, Class: v.Class, Wait: v.Wait, Report: report})
+func verdictChange(d Decision, f facts) health.Change {
+	v, report := d.Verdict, f.report.ID
+	asked := extending(v, f.maxWait)
+	start := health.Cool(health.Trigger{Signature: v.Signature, Class: v.Class, Wait: v.Wait, Report: report})
+	cool := func(status *v1alpha1.ToolHealthStatus, now time.Time) bool {
+		// One that runs by now was started by a report that came at once: they are one, and grow no wait.
+		if left := until(status, v.Signature).Sub(now); left > 0 && asked <= left {
+			return false
+		}
+		return start(status, now)
+	}
 	states := map[v1alpha1.HealthAction]v1alpha1.State{
 		v1alpha1.HealthActionMarkUnavailable: v1alpha1.StateDown,
 		v1alpha1.HealthActionMarkDegraded:    v1alpha1.StateDegraded,
@@ -66,7 +74,7 @@ func verdictChange(d Decision, report string) health.Change {
 	}
 	return func(status *v1alpha1.ToolHealthStatus, now time.Time) bool {
 		if !cool(status, now) {
-			return false // The same report once more: all of it is written already.
+			return false // The same report once more, or another that came at once: all of it is written already.
 		}
 		health.Mark(health.Finding{
 			State: state, Classification: v.Class, Signature: v.Signature, Note: v.Note,

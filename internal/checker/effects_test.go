@@ -103,7 +103,7 @@ func TestVerdictChange(t *testing.T) {
 		{"not even one that speaks of the tool", intermittent, v1alpha1.ToolHealthStatus{Cooldowns: cooldown(intermittent, 30*time.Second)}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			change := verdictChange(Decision{Verdict: tc.verdict, Place: place}, "r1")
+			change := verdictChange(Decision{Verdict: tc.verdict, Place: place}, facts{report: Report{ID: "r1"}})
 			var status v1alpha1.ToolHealthStatus
 			if !change(&status, t0) {
 				t.Error("nothing changed")
@@ -123,11 +123,39 @@ func TestVerdictChange(t *testing.T) {
 
 func TestARepeatedReportIsNotHistoryTwice(t *testing.T) {
 	var status v1alpha1.ToolHealthStatus
-	first := verdictChange(Decision{Verdict: refused, Place: place}, "r1")
+	first := verdictChange(Decision{Verdict: refused, Place: place}, facts{report: Report{ID: "r1"}})
 	first(&status, t0)
 	health.Mark(health.Finding{State: v1alpha1.StateOK, Classification: v1alpha1.Working, By: health.BySuccess, Report: "r2"})(&status, t0.Add(time.Second))
 	if first(&status, t0.Add(time.Minute)) || status.State != v1alpha1.StateOK || len(status.History) != 2 {
 		t.Errorf("a retry of a report undid what a later one found: %s, %d entries", status.State, len(status.History))
+	}
+}
+
+func TestReportsThatComeAtOnceAreOne(t *testing.T) {
+	var status v1alpha1.ToolHealthStatus
+	by := func(report string, edit func(*classify.Verdict)) health.Change {
+		v := refused
+		edit(&v)
+		return verdictChange(Decision{Verdict: v, Place: place}, facts{report: Report{ID: report}})
+	}
+	same := func(*classify.Verdict) {}
+	longer := func(v *classify.Verdict) { v.Wait, v.Stated = 20*time.Hour, true }
+	for _, step := range []struct {
+		name   string
+		change health.Change
+		at     time.Time
+		writes bool
+		hits   int32
+	}{
+		{"the first", by("r1", same), t0, true, 1},
+		{"one that was decided before the first was written", by("r2", same), t0, false, 1},
+		{"one that states a longer wait", by("r3", longer), t0.Add(time.Second), true, 2},
+		{"the same wait from another", by("r4", longer), t0.Add(2 * time.Second), false, 2},
+		{"one after the end", by("r5", same), t0.Add(21 * time.Hour), true, 3},
+	} {
+		if wrote := step.change(&status, step.at); wrote != step.writes || status.Cooldowns[0].Hits != step.hits {
+			t.Errorf("%s: writes %t, %d hits", step.name, wrote, status.Cooldowns[0].Hits)
+		}
 	}
 }
 

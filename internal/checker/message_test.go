@@ -69,7 +69,7 @@ func TestTheMessageSaysWhatItIsWhatToDoHowLongAndWhy(t *testing.T) {
 			want: "UNCLEAR: search fails now and then for a reason that was not found: retry after 30s (rule http-5xx; the same answer for 30s)"},
 		{name: "a success", verdict: worked, facts: facts{now: t0, report: said}, want: "WORKING: search works: nothing is wrong with it (rule up-again)"},
 		{name: "the same error again", verdict: permission, wantHint: "Ask the owner of this tool for access.",
-			facts: facts{now: t0.Add(time.Minute), report: said, rows: []*v1alpha1.ToolHealth{nil, rowOf(v1alpha1.ScopeUser, verdictChange(Decision{Verdict: permission, Place: place}, "r0"))}},
+			facts: facts{now: t0.Add(time.Minute), report: said, rows: []*v1alpha1.ToolHealth{nil, rowOf(v1alpha1.ScopeUser, verdictChange(Decision{Verdict: permission, Place: place}, facts{report: Report{ID: "r0"}}))}},
 			want: "USER_PERMISSION: the user may not do this with search: do not retry until access is granted (rule http-403; http-403 cools down for another 23h59m). " +
 				"The tool said: HTTP 403 forbidden"},
 		{name: "nothing known", verdict: unclear503, facts: facts{now: t0, report: said},

@@ -35,6 +35,9 @@ func (r *ToolHealthReconciler) Reconcile(ctx context.Context, req ctrl.Request) 
 	if !expiry.IsZero() && !expiry.After(r.Clock.Now()) {
 		return ctrl.Result{}, r.Store.Delete(ctx, row)
 	}
+	if unwritten(row, r.Clock.Now()) {
+		return ctrl.Result{RequeueAfter: creationGrace}, nil
+	}
 	next, err := r.Store.Refresh(ctx, row, placement(row, r.OperatorNamespace))
 	if err != nil {
 		return ctrl.Result{}, err
@@ -47,6 +50,17 @@ func (r *ToolHealthReconciler) Reconcile(ctx context.Context, req ctrl.Request) 
 	}
 	// Times in status are whole seconds: a moment later is certainly past them.
 	return ctrl.Result{RequeueAfter: max(next.Sub(r.Clock.Now()), 0) + 10*time.Millisecond}, nil
+}
+
+// creationGrace is how long a replica that created a row has for its status, before the conditions of an empty one are
+// written.
+const creationGrace = 2 * time.Second
+
+// unwritten reports whether a row was created a moment ago, and its status, which says all of it, is on its way: to write
+// conditions now would only make that write meet a conflict.
+func unwritten(row *v1alpha1.ToolHealth, now time.Time) bool {
+	return row.Spec.Override == nil && row.Status.State == "" && len(row.Status.Cooldowns) == 0 && len(row.Status.Conditions) == 0 &&
+		now.Sub(row.CreationTimestamp.Time) < creationGrace
 }
 
 // placement says whether a row is where its identity belongs. Elsewhere nobody reads it.

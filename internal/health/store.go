@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -220,6 +221,18 @@ func (s *Store) announceState(row *v1alpha1.ToolHealth, before v1alpha1.State) {
 		text.Cut(fmt.Sprintf("%s to %s by %s: %s: %s%s", before, state, d.By, d.Classification, d.Note, until), 1000))
 }
 
+// latest returns a row as it was last written; nil: it is gone.
+func (s *Store) latest(ctx context.Context, row *v1alpha1.ToolHealth) (*v1alpha1.ToolHealth, error) {
+	cached := &v1alpha1.ToolHealth{}
+	if err := s.client.Get(ctx, client.ObjectKeyFromObject(row), cached); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if written := s.overlay.newest(KeyOf(cached), cached); written.UID == cached.UID {
+		return written, nil
+	}
+	return cached, nil
+}
+
 // Refresh derives a row's conditions anew and writes them if they changed. It returns when they are next due to
 // change by themselves; zero: never.
 func (s *Store) Refresh(ctx context.Context, row *v1alpha1.ToolHealth, accepted metav1.Condition) (next time.Time, err error) {
@@ -228,8 +241,9 @@ func (s *Store) Refresh(ctx context.Context, row *v1alpha1.ToolHealth, accepted 
 		return time.Time{}, err
 	}
 	defer unlock()
-	if latest := s.overlay.newest(KeyOf(row), row); latest.UID == row.UID {
-		row = latest
+	// Read again: what was written meanwhile may be in the cache by now, and so no longer in the overlay.
+	if row, err = s.latest(ctx, row); err != nil || row == nil {
+		return time.Time{}, err
 	}
 	fresh := row.DeepCopy()
 	next = Derive(fresh, accepted, s.clock.Now())
@@ -241,6 +255,27 @@ func (s *Store) Refresh(ctx context.Context, row *v1alpha1.ToolHealth, accepted 
 	}
 	if accepted.Status == metav1.ConditionTrue {
 		s.overlay.put(KeyOf(row), fresh)
+		s.announcePin(fresh, row.Status.Conditions)
 	}
 	return next, nil
+}
+
+// announcePin writes an Event if a person's override began, changed or ended. Who it was is in the API server's audit log
+// alone: no object says it.
+func (s *Store) announcePin(row *v1alpha1.ToolHealth, former []metav1.Condition) {
+	now, before := meta.FindStatusCondition(row.Status.Conditions, v1alpha1.ConditionAvailable), meta.FindStatusCondition(former, v1alpha1.ConditionAvailable)
+	pinned, was := now.Reason == v1alpha1.ReasonOverridden, before != nil && before.Reason == v1alpha1.ReasonOverridden
+	var note string
+	switch {
+	case pinned && (!was || before.Message != now.Message):
+		note = now.Message
+		if at := row.Spec.Override.Until; at != nil {
+			note += ", until " + stamp(at)
+		}
+	case was && !pinned:
+		note = fmt.Sprintf("spec.override ended: what is reported counts again, now %s", cmp.Or(row.Status.State, "unknown"))
+	default:
+		return
+	}
+	s.recorder.Eventf(row, nil, corev1.EventTypeNormal, v1alpha1.EventStateChanged, "Override", "%s", text.Cut(note, 1000))
 }

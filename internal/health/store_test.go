@@ -219,6 +219,73 @@ func TestTheStoreKnowsItsOwnWritesBeforeTheCacheDoes(t *testing.T) {
 	}
 }
 
+func TestConditionsAreDerivedFromWhatIsWrittenNow(t *testing.T) {
+	w := newWorld(t, health.StoreOptions{}, interceptor.Funcs{})
+	key := w.key("search")
+	apply := func(f health.Finding) {
+		t.Helper()
+		if err := w.store.Apply(t.Context(), key, health.Mark(f)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(health.Finding{State: v1alpha1.StateDown, Classification: v1alpha1.TechnicallyBroken, By: "test", Report: "r1", RecoveryAt: w.clock.Now().Add(time.Minute)})
+	queued := w.stored("search") // As a controller has it that waits for its turn.
+	apply(health.Finding{State: v1alpha1.StateOK, Classification: v1alpha1.Working, By: "test", Report: "r2"})
+	if _, err := w.store.Get(t.Context(), key); err != nil { // The cache has caught up.
+		t.Fatal(err)
+	}
+	w.clock.SetTime(w.clock.Now().Add(2 * time.Minute)) // The recovery of what was there before is due.
+	before := w.writes.Load()
+	if _, err := w.store.Refresh(t.Context(), queued, health.Placed()); err != nil || w.writes.Load() != before {
+		t.Errorf("%d writes, %v", w.writes.Load()-before, err)
+	}
+	if err := env.Admin.Delete(t.Context(), queued); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.store.Refresh(t.Context(), queued, health.Placed()); err != nil || w.writes.Load() != before {
+		t.Errorf("of a row that is gone: %d writes, %v", w.writes.Load()-before, err)
+	}
+}
+
+func TestAPinIsToldWhenItBeginsChangesAndEnds(t *testing.T) {
+	w := newWorld(t, health.StoreOptions{}, interceptor.Funcs{})
+	if err := w.store.Apply(t.Context(), w.key("search"), health.Mark(health.Finding{State: v1alpha1.StateOK, Classification: v1alpha1.Working, By: "test"})); err != nil {
+		t.Fatal(err)
+	}
+	<-w.recorder.Events
+	until := metav1.NewTime(w.clock.Now().Add(time.Hour))
+	for _, step := range []struct {
+		name     string
+		override *v1alpha1.HealthOverride
+		after    time.Duration
+		want     string // in the Event; empty: there is none
+	}{
+		{"nothing is pinned", nil, 0, ""},
+		{"a pin", &v1alpha1.HealthOverride{State: v1alpha1.StateDown, Reason: "moving house"}, 0, "Pinned to DOWN by spec.override: moving house"},
+		{"the same pin", &v1alpha1.HealthOverride{State: v1alpha1.StateDown, Reason: "moving house"}, time.Minute, ""},
+		{"another state", &v1alpha1.HealthOverride{State: v1alpha1.StateDegraded, Until: &until, Reason: "half moved"}, 0, "Pinned to DEGRADED by spec.override: half moved, until 2026-05-23T15:00:00Z"},
+		{"its end", &v1alpha1.HealthOverride{State: v1alpha1.StateDegraded, Until: &until, Reason: "half moved"}, time.Hour, "spec.override ended: what is reported counts again, now OK"},
+	} {
+		row := w.stored("search")
+		row.Spec.Override = step.override
+		if err := env.Admin.Update(t.Context(), row); err != nil {
+			t.Fatal(err)
+		}
+		w.clock.SetTime(w.clock.Now().Add(step.after))
+		if _, err := w.store.Refresh(t.Context(), w.stored("search"), health.Placed()); err != nil {
+			t.Fatal(err)
+		}
+		told := ""
+		select {
+		case told = <-w.recorder.Events:
+		default:
+		}
+		if (step.want == "") != (told == "") || !strings.Contains(told, step.want) {
+			t.Errorf("%s: told %q, want %q", step.name, told, step.want)
+		}
+	}
+}
+
 func TestADeletedRowIsMadeAnew(t *testing.T) {
 	w := newWorld(t, health.StoreOptions{}, interceptor.Funcs{})
 	if err := w.store.Apply(t.Context(), w.key("search"), down("1")); err != nil {

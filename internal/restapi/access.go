@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -26,6 +27,9 @@ const (
 	freshFor = 10 * time.Second
 	// staleFor is how long it counts while the API server cannot be asked, so that verdicts go on.
 	staleFor = 5 * time.Minute
+	// restFor is how long nothing is asked that is known, after the API server did not answer: else each request of an
+	// outage would wait for it again.
+	restFor = 5 * time.Second
 	// maxRemembered bounds the callers, and the rights, that are remembered.
 	maxRemembered = 8192
 	// maxToken bounds a bearer token, in bytes.
@@ -56,15 +60,16 @@ type Access struct {
 	client   client.Client
 	audience string
 	clock    clock.PassiveClock
-	callers  *memory[[sha256.Size]byte, Identity]
-	rights   *memory[right, bool]
+	callers  memory[[sha256.Size]byte, Identity]
+	rights   memory[right, bool]
 	asking   singleflight.Group
+	// restUntil is until when what is known counts unasked, in nanoseconds since 1970.
+	restUntil atomic.Int64
 }
 
 // NewAccess returns an Access that accepts tokens for an audience.
 func NewAccess(c client.Client, audience string, clock clock.PassiveClock) *Access {
-	return &Access{client: c, audience: audience, clock: clock,
-		callers: newMemory[[sha256.Size]byte, Identity](), rights: newMemory[right, bool]()}
+	return &Access{client: c, audience: audience, clock: clock}
 }
 
 // errNobody says that a token is nobody's.
@@ -81,7 +86,7 @@ func (a *Access) Authenticate(r *http.Request) (Identity, error) {
 		return Identity{}, errNobody
 	}
 	key := sha256.Sum256([]byte(token))
-	who, err := remembered(r.Context(), a, a.callers, key, "token "+string(key[:]), func(ctx context.Context) (Identity, error) { return a.review(ctx, token, key) })
+	who, err := remembered(r.Context(), a, &a.callers, key, "token "+string(key[:]), func(ctx context.Context) (Identity, error) { return a.review(ctx, token, key) })
 	if err == nil && who.Username == "" {
 		return Identity{}, errNobody
 	}
@@ -113,7 +118,7 @@ func contains(list []string, value string) bool {
 func (a *Access) Authorize(ctx context.Context, who Identity, verb, resource, namespace string) error {
 	key := right{token: who.token, verb: verb, resource: resource, namespace: namespace}
 	name := fmt.Sprintf("right %s %s %s %s", key.token[:], verb, resource, namespace)
-	allowed, err := remembered(ctx, a, a.rights, key, name, func(ctx context.Context) (bool, error) { return a.ask(ctx, who, key) })
+	allowed, err := remembered(ctx, a, &a.rights, key, name, func(ctx context.Context) (bool, error) { return a.ask(ctx, who, key) })
 	if err != nil {
 		return err
 	}
@@ -145,7 +150,7 @@ func (a *Access) ask(ctx context.Context, who Identity, key right) (bool, error)
 func remembered[K comparable, V any](ctx context.Context, a *Access, m *memory[K, V], key K, name string, ask func(context.Context) (V, error)) (V, error) {
 	now := a.clock.Now()
 	known, age, ok := m.get(key, now)
-	if ok && age < freshFor {
+	if ok && (age < freshFor || age < staleFor && now.UnixNano() < a.restUntil.Load()) {
 		return known, nil
 	}
 	value, err, _ := a.asking.Do(name, func() (any, error) {
@@ -160,6 +165,7 @@ func remembered[K comparable, V any](ctx context.Context, a *Access, m *memory[K
 		m.put(key, value.(V), now)
 		return value.(V), nil
 	case ok && age < staleFor && !errors.As(err, &refused):
+		a.restUntil.Store(now.Add(restFor).UnixNano())
 		return known, nil
 	default:
 		return known, err

@@ -256,7 +256,13 @@ func TestAnswersAboutCallersAreRememberedForAMoment(t *testing.T) {
 	must(t, try("good"))
 	api.away.Store(true)
 	clock.Step(staleFor - time.Second)
-	must(t, try("good"))
+	asked := api.tokens.Load() + api.rights.Load()
+	for range 100 {
+		must(t, try("good"))
+	}
+	if again := api.tokens.Load() + api.rights.Load() - asked; again > 1 {
+		t.Errorf("a hundred requests of an outage asked %d times", again)
+	}
 	if err := try("new"); asProblem(err).status != http.StatusServiceUnavailable {
 		t.Errorf("a caller who is not known while the API server is away: %v", err)
 	}
@@ -270,7 +276,7 @@ func TestAnswersAboutCallersAreRememberedForAMoment(t *testing.T) {
 }
 
 func TestWhatIsRememberedIsBounded(t *testing.T) {
-	m := newMemory[int, bool]()
+	m := &memory[int, bool]{}
 	now := time.Now()
 	for i := range maxRemembered * 2 {
 		m.put(i, true, now)

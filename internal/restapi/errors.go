@@ -189,28 +189,50 @@ func (s *Server) follow(ctx context.Context, r checker.Report, job *v1alpha1.Dia
 	return err
 }
 
-// enqueueTries bounds the tries to create a job whose name a closed one has.
-const enqueueTries = 3
+const (
+	// enqueueTries bounds the tries to create a job whose name a closed one has.
+	enqueueTries = 3
+	// cacheLag is how long a job that was made may be missing in the cache: far longer than a watch lags.
+	cacheLag = 10 * time.Second
+)
 
 // enqueue creates a job under the name of its fault, in the place of a closed one, and returns its UID; empty: an open
 // one stands for it.
 func (s *Server) enqueue(ctx context.Context, job *v1alpha1.DiagnosisJob, name string) (types.UID, error) {
+	key := client.ObjectKey{Namespace: job.Namespace, Name: name}
+	if s.justMade(ctx, key) {
+		return "", nil
+	}
 	var err error
 	for range enqueueTries {
 		fresh := job.DeepCopy()
 		fresh.Name = name
 		if err = s.Client.Create(ctx, fresh); err == nil {
+			s.made.put(key, fresh.UID, s.Clock.Now())
 			return fresh.UID, nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
 			break
 		}
-		open, roomErr := s.Checker.MakeRoom(ctx, s.Checker.Live, client.ObjectKeyFromObject(fresh))
+		open, roomErr := s.Checker.MakeRoom(ctx, s.Checker.Live, key)
 		if open || roomErr != nil {
 			return "", roomErr
 		}
 	}
 	return "", fmt.Errorf("create job %s: %w", name, err)
+}
+
+// justMade reports whether a job was made a moment ago that the cache does not know yet: reports decided meanwhile want
+// one, too.
+func (s *Server) justMade(ctx context.Context, key client.ObjectKey) bool {
+	now := s.Clock.Now()
+	uid, age, ok := s.made.get(key, now)
+	if !ok || age >= cacheLag {
+		return false
+	}
+	cached := &v1alpha1.DiagnosisJob{}
+	err := s.Client.Get(ctx, key, cached)
+	return apierrors.IsNotFound(err) || err == nil && cached.UID != uid
 }
 
 // verdictOf tells a decision as the API does.

@@ -11,8 +11,12 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
-// maxEventTools bounds the tools of one connection.
-const maxEventTools = 256
+const (
+	// maxEventTools bounds the tools of one connection.
+	maxEventTools = 256
+	// maxReadNote bounds an event's note, in bytes; v1alpha1.MaxNoteLength of it are kept.
+	maxReadNote = 16 << 10
+)
 
 // postSuccesses records a call that worked, and tells what is in force then.
 func (s *Server) postSuccesses(r *http.Request, who Identity) (answer, error) {
@@ -81,8 +85,8 @@ func checkEvent(event rest.Event) error {
 	if err := checkID("originatingSessionId", event.OriginatingSessionID); err != nil {
 		return err
 	}
-	if len(event.Note) > 16<<10 {
-		return invalid("note", "must have at most %d bytes", v1alpha1.MaxNoteLength)
+	if len(event.Note) > maxReadNote {
+		return invalid("note", "must have at most %d bytes, of which %d are kept", maxReadNote, v1alpha1.MaxNoteLength)
 	}
 	switch event.Type {
 	case rest.SessionEnded:

@@ -6,7 +6,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/agrajag-dev/agrajag/api/rest"
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/testenv"
 )
 
 func TestVerdictsGoOnWhileTheAPIServerIsAway(t *testing.T) {
@@ -225,5 +228,108 @@ func TestTheListenerServesTLSUntilItIsToldToStop(t *testing.T) {
 	if got := <-answered; got != http.StatusNoContent {
 		t.Errorf("a request that was under way was answered with %d", got)
 	}
+	must(t, <-ended)
+}
+
+func TestOneCallerDoesNotTakeAllPlaces(t *testing.T) {
+	p := newWorld(t).project("")
+	token, other := p.runtime(), p.caller("other", "agrajag-reporter")
+	// A body that never ends holds a place, as a recheck that waits does.
+	var slow []*io.PipeWriter
+	free := func() {
+		for _, write := range slow {
+			_ = write.CloseWithError(io.ErrUnexpectedEOF)
+		}
+	}
+	t.Cleanup(free) // Before the server's, which waits for them.
+	answers := make(chan int, maxPerCaller)
+	for range maxPerCaller {
+		body, write := io.Pipe()
+		slow = append(slow, write)
+		go func() {
+			r, err := http.NewRequest(http.MethodPost, p.url+"/v1/projects/"+p.name+"/errors", body)
+			if err != nil {
+				answers <- 0
+				return
+			}
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Authorization", "Bearer "+token)
+			response, err := http.DefaultClient.Do(r)
+			if err != nil {
+				answers <- 0
+				return
+			}
+			_ = response.Body.Close()
+			answers <- response.StatusCode
+		}()
+	}
+	path := "/v1/projects/" + p.name + "/tools/search/health"
+	eventually(t, "the caller to have no place left", func() bool {
+		p.server.busy.mu.Lock()
+		defer p.server.busy.mu.Unlock()
+		return p.server.busy.count[testenv.AccountUser(p.name, "runtime")] == maxPerCaller
+	})
+	turned := p.do(token, http.MethodGet, path, nil)
+	if detail := turned.detail(http.StatusTooManyRequests); !strings.Contains(detail, "under way") || turned.Header.Get("Retry-After") != "1" {
+		t.Errorf("%q, Retry-After %q", detail, turned.Header.Get("Retry-After"))
+	}
+	p.do(other, http.MethodGet, path, nil).into(http.StatusOK, &rest.Health{})
+	free()
+	for range maxPerCaller {
+		<-answers
+	}
+	eventually(t, "the places to be free again", func() bool { return p.do(token, http.MethodGet, path, nil).Status == http.StatusOK })
+	eventually(t, "nobody to be remembered", func() bool {
+		p.server.busy.mu.Lock()
+		defer p.server.busy.mu.Unlock()
+		return len(p.server.busy.count) == 0
+	})
+}
+
+// A client that sends its header or its body a byte at a time is given up on, and a header without end is refused.
+func TestSlowAndEndlessClientsAreGivenUp(t *testing.T) {
+	p := newWorld(t).project("")
+	token := p.runtime()
+	_, _, certDir := env.Webhook()
+	l := &Listener{Address: "127.0.0.1:0", CertDir: certDir, Handler: p.server.Handler(), readHeader: 300 * time.Millisecond, read: 600 * time.Millisecond}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Start(ctx) }()
+	eventually(t, "the API", func() bool { return l.Serving(nil) == nil })
+	begin := "POST /v1/projects/" + p.name + "/errors HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer " + token + "\r\n"
+	for _, tc := range []struct {
+		name, sends, drips string
+		want               string // the beginning of the answer, if one comes before the connection ends
+	}{
+		{"a header that does not end", "GET / HTTP/1.1\r\nHost: x\r\n", "X", "HTTP/1.1 40"},
+		{"a body that does not end", begin + "Content-Length: 100000\r\n\r\n{", " ", "HTTP/1.1 400"},
+		{"a body of chunks that do not end", begin + "Transfer-Encoding: chunked\r\n\r\n", "1\r\n \r\n", "HTTP/1.1 400"},
+		{"headers without bound", begin, strings.Repeat("X-Padding: "+strings.Repeat("a", 1000)+"\r\n", 20), "HTTP/1.1 431"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", l.Port()), &tls.Config{InsecureSkipVerify: true})
+			must(t, err)
+			defer func() { _ = conn.Close() }()
+			_, err = io.WriteString(conn, tc.sends)
+			must(t, err)
+			go func() {
+				for { // Until the other side has had enough.
+					if _, err := io.WriteString(conn, tc.drips); err != nil {
+						return
+					}
+					time.Sleep(20 * time.Millisecond)
+				}
+			}()
+			must(t, conn.SetReadDeadline(time.Now().Add(30*time.Second)))
+			answer, err := io.ReadAll(conn)
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatal("the connection is held")
+			}
+			if len(answer) > 0 && !strings.HasPrefix(string(answer), tc.want) {
+				t.Errorf("answered %.200q, want %q", answer, tc.want)
+			}
+		})
+	}
+	cancel()
 	must(t, <-ended)
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -30,6 +31,8 @@ const (
 // away costs no caller more than a moment. What waits is lost with the process, so callers are told.
 type Late struct {
 	clock clock.WithTicker
+	// writing makes reports of one fault that come at once wait for one write.
+	writing singleflight.Group
 
 	mu sync.Mutex
 	// waiting holds what is to be done, once for each key.
@@ -52,9 +55,12 @@ func NewLate(clock clock.WithTicker) *Late {
 // already, or the API server was away a moment ago, nothing is tried.
 func (l *Late) Do(ctx context.Context, key string, do func(context.Context) error) string {
 	if !l.waitsFor(key) {
-		ctx, cancel := context.WithTimeout(ctx, writeWithin)
-		defer cancel()
-		err := do(ctx)
+		_, err, _ := l.writing.Do(key, func() (any, error) {
+			// Not the caller's context: others wait for the same write, and who leaves takes no report back.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeWithin)
+			defer cancel()
+			return nil, do(ctx)
+		})
 		if err == nil {
 			return ""
 		}

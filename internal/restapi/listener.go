@@ -1,6 +1,7 @@
 package restapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -35,6 +36,9 @@ type Listener struct {
 	// Handler answers.
 	Handler http.Handler
 
+	// readHeader and read are for tests: 0 is readHeaderWithin and readWithin.
+	readHeader, read time.Duration
+
 	bound atomic.Pointer[net.TCPAddr]
 }
 
@@ -59,7 +63,7 @@ func (l *Listener) Start(ctx context.Context) error {
 	}
 	l.bound.Store(listener.Addr().(*net.TCPAddr))
 	server := &http.Server{
-		Handler: l.Handler, ReadHeaderTimeout: readHeaderWithin, ReadTimeout: readWithin, WriteTimeout: answerWithin,
+		Handler: l.Handler, ReadHeaderTimeout: cmp.Or(l.readHeader, readHeaderWithin), ReadTimeout: cmp.Or(l.read, readWithin), WriteTimeout: answerWithin,
 		IdleTimeout: idleFor, MaxHeaderBytes: maxHeaders,
 		TLSConfig:   &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: watcher.GetCertificate, NextProtos: []string{"h2", "http/1.1"}},
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },

@@ -20,6 +20,7 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"github.com/go-logr/logr"
+	"go.uber.org/goleak"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -42,7 +43,13 @@ var env *testenv.Env
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	os.Exit(testenv.Run(m, testenv.Options{Webhooks: true}, func(e *testenv.Env) { env = e }))
+	code := testenv.Run(m, testenv.Options{Webhooks: true}, func(e *testenv.Env) { env = e })
+	http.DefaultClient.CloseIdleConnections()
+	if err := goleak.Find(testenv.Machinery()...); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // world is the API as it is served to callers, by the manager's user.
@@ -113,8 +120,8 @@ func newWorldWith(t testing.TB, webhooks bool) *world {
 	must(t, mgr.Add(w.server.Late))
 	if webhooks {
 		decoder := admission.NewDecoder(env.Scheme)
-		mgr.GetWebhookServer().Register(webhook.PreparePath, &admission.Webhook{Handler: &webhook.Preparer{Checker: w.server.Checker, Decoder: decoder}})
-		mgr.GetWebhookServer().Register(webhook.AnswerPath, &admission.Webhook{Handler: &webhook.Answerer{Checker: w.server.Checker, Client: mgr.GetClient(), Decoder: decoder}})
+		mgr.GetWebhookServer().Register(webhook.PreparePath, webhook.Serve(&webhook.Preparer{Checker: w.server.Checker, Decoder: decoder}))
+		mgr.GetWebhookServer().Register(webhook.AnswerPath, webhook.Serve(&webhook.Answerer{Checker: w.server.Checker, Client: mgr.GetClient(), Decoder: decoder}))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

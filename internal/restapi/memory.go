@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// memory remembers answers, at most maxRemembered of them.
+// memory remembers answers, at most maxRemembered of them. The zero value is empty.
 type memory[K comparable, V any] struct {
 	mu      sync.RWMutex
 	answers map[K]remembrance[V]
@@ -14,10 +14,6 @@ type memory[K comparable, V any] struct {
 type remembrance[V any] struct {
 	value V
 	at    time.Time
-}
-
-func newMemory[K comparable, V any]() *memory[K, V] {
-	return &memory[K, V]{answers: map[K]remembrance[V]{}}
 }
 
 // get returns an answer and its age.
@@ -32,6 +28,9 @@ func (m *memory[K, V]) get(key K, now time.Time) (value V, age time.Duration, ok
 func (m *memory[K, V]) put(key K, value V, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.answers == nil {
+		m.answers = map[K]remembrance[V]{}
+	}
 	if _, have := m.answers[key]; !have && len(m.answers) >= maxRemembered {
 		for k := range m.answers {
 			delete(m.answers, k)

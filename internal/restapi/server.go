@@ -4,8 +4,10 @@ package restapi
 
 import (
 	"net/http"
+	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,6 +21,8 @@ const (
 	maxList = 100
 	// maxInFlight bounds the requests that are answered at once, and with maxBody the memory that strangers fill.
 	maxInFlight = 256
+	// maxPerCaller bounds those of one caller, so that nobody takes all places, as by waiting for rechecks.
+	maxPerCaller = maxInFlight / 4
 	// writeWithin bounds the writes behind one answer. What takes longer is written later.
 	writeWithin = time.Second
 )
@@ -35,6 +39,11 @@ type Server struct {
 	Late *Late
 	// Clock tells the time.
 	Clock clock.PassiveClock
+
+	// busy counts the requests of each caller that are being answered.
+	busy busy
+	// made are the jobs that were made a moment ago, until the cache knows them.
+	made memory[client.ObjectKey, types.UID]
 }
 
 // route is one operation of the API. Document describes each of them.
@@ -82,6 +91,12 @@ func (s *Server) operation(r route) http.Handler {
 			writeProblem(w, req, err)
 			return
 		}
+		if !s.busy.enter(who.Username) {
+			w.Header().Set("Retry-After", "1")
+			writeProblem(w, req, problem(http.StatusTooManyRequests, "busy", "%s has %d requests under way: end some, or wait for fewer rechecks", who.Username, maxPerCaller))
+			return
+		}
+		defer s.busy.leave(who.Username)
 		if req.Body != nil {
 			req.Body = http.MaxBytesReader(w, req.Body, maxBody)
 		}
@@ -110,4 +125,33 @@ func bounded(next http.Handler) http.Handler {
 		defer recovered(w, r)
 		next.ServeHTTP(w, r)
 	})
+}
+
+// busy counts what is under way for each caller. The zero value is empty.
+type busy struct {
+	mu    sync.Mutex
+	count map[string]int
+}
+
+// enter counts a request, unless its caller has too many.
+func (b *busy) enter(caller string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.count == nil {
+		b.count = map[string]int{}
+	}
+	if b.count[caller] >= maxPerCaller {
+		return false
+	}
+	b.count[caller]++
+	return true
+}
+
+// leave ends the counting of a request that entered.
+func (b *busy) leave(caller string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.count[caller]--; b.count[caller] == 0 {
+		delete(b.count, caller)
+	}
 }

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 }
 
 // needEnv starts the API server for the first test that needs it; the processes of a fuzz test need none.
-func needEnv(t *testing.T) {
+func needEnv(t testing.TB) {
 	t.Helper()
 	if env == nil {
 		started, err := testenv.Start(testenv.Options{Webhooks: true})
@@ -51,7 +51,7 @@ func needEnv(t *testing.T) {
 }
 
 // serve runs the webhooks as the manager's user, without its controllers, until the test ends.
-func serve(t *testing.T) {
+func serve(t testing.TB) {
 	t.Helper()
 	needEnv(t)
 	config, err := env.User(testenv.ManagerUser)
@@ -73,8 +73,8 @@ func serve(t *testing.T) {
 		OperatorNamespace: testenv.OperatorNamespace, FreshnessWindow: checker.DefaultFreshnessWindow,
 	}
 	decoder := admission.NewDecoder(env.Scheme)
-	mgr.GetWebhookServer().Register(PreparePath, &admission.Webhook{Handler: &Preparer{Checker: check, Decoder: decoder}})
-	mgr.GetWebhookServer().Register(AnswerPath, &admission.Webhook{Handler: &Answerer{Checker: check, Client: mgr.GetClient(), Decoder: decoder}})
+	mgr.GetWebhookServer().Register(PreparePath, switched(Serve(&Preparer{Checker: check, Decoder: decoder})))
+	mgr.GetWebhookServer().Register(AnswerPath, switched(Serve(&Answerer{Checker: check, Client: mgr.GetClient(), Decoder: decoder})))
 	mgr.GetWebhookServer().Register(JudgePath, &admission.Webhook{Handler: &Judge{Checker: check, Decoder: decoder}})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -99,7 +99,7 @@ func serve(t *testing.T) {
 	})
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func must(t *testing.T, err error) {
 }
 
 // eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() error) {
+func eventually(t testing.TB, what string, holds func() error) {
 	t.Helper()
 	var err error
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
@@ -120,14 +120,14 @@ func eventually(t *testing.T, what string, holds func() error) {
 
 // project is a namespace of its own.
 type project struct {
-	t         *testing.T
+	t         testing.TB
 	namespace string
 }
 
 // projects counts namespaces: they never go away, for want of a controller manager.
 var projects atomic.Int32
 
-func newProject(t *testing.T) project {
+func newProject(t testing.TB) project {
 	t.Helper()
 	p := project{t: t, namespace: fmt.Sprintf("project-%d", projects.Add(1))}
 	must(t, env.Namespace(t.Context(), p.namespace, ""))
@@ -141,7 +141,7 @@ func (p project) user(name string) client.Client {
 	return clientOf(p.t, name)
 }
 
-func clientOf(t *testing.T, user string) client.Client {
+func clientOf(t testing.TB, user string) client.Client {
 	t.Helper()
 	config, err := env.User(user)
 	must(t, err)

@@ -5,6 +5,7 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -53,15 +54,11 @@ func (p *Preparer) Handle(ctx context.Context, req admission.Request) (response 
 	defer letThrough(ctx, &response)
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	job := &v1alpha1.DiagnosisJob{}
-	if err := p.Decoder.Decode(req, job); err != nil {
+	job, err := reportIn(req, p.Decoder)
+	if err != nil {
 		return undecoded(ctx, err)
 	}
-	job.Namespace = req.Namespace
-	received, err := json.Marshal(job)
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, err)
-	}
+	former := job.DeepCopy()
 	redact.Job(job)
 	if job.Name == "" && job.GenerateName != "" {
 		name, err := p.name(ctx, job)
@@ -71,12 +68,16 @@ func (p *Preparer) Handle(ctx context.Context, req admission.Request) (response 
 			job.Name, job.GenerateName = name, ""
 		}
 	}
+	texts := replaced(former.Spec.Error, job.Spec.Error)
+	received, formerErr := json.Marshal(former)
 	prepared, err := json.Marshal(job)
-	if err != nil {
+	if err := errors.Join(formerErr, err); err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
 	// Against what was understood, not against what was sent: fields that this version does not know stay.
-	return admission.PatchResponseFromRaw(received, prepared)
+	response = admission.PatchResponseFromRaw(received, prepared)
+	response.Patches = append(response.Patches, texts...)
+	return response
 }
 
 // name returns the name of a report's fault.
@@ -116,11 +117,10 @@ func (a *Answerer) Handle(ctx context.Context, req admission.Request) (response 
 	defer letThrough(ctx, &response)
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	job := &v1alpha1.DiagnosisJob{}
-	if err := a.Decoder.Decode(req, job); err != nil {
+	job, err := reportIn(req, a.Decoder)
+	if err != nil {
 		return undecoded(ctx, err)
 	}
-	job.Namespace = req.Namespace
 	redact.Job(job) // The other webhook may have been away, and answers and signals repeat what the report says.
 	mode := checker.Decide
 	if req.DryRun != nil && *req.DryRun {

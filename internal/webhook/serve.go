@@ -1,0 +1,123 @@
+package webhook
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"gomodules.xyz/jsonpatch/v2"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+)
+
+// maxReview bounds one question of the API server, in bytes: it takes objects of 3 MiB at most, and puts little around them.
+const maxReview = 7 << 20
+
+// reviewVersion is the version of the API server's questions, as config/webhook asks for them.
+var reviewVersion = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
+
+// question is what we read of the API server's question about a report: the report itself in one pass. The library's way
+// reads the whole question, and then the report in it, four times each.
+type question struct {
+	UID       types.UID             `json:"uid"`
+	Name      string                `json:"name"`
+	Namespace string                `json:"namespace"`
+	Operation admissionv1.Operation `json:"operation"`
+	DryRun    *bool                 `json:"dryRun"`
+	Object    v1alpha1.DiagnosisJob `json:"object"`
+}
+
+// Serve answers the API server's questions about reports with a handler, which finds the report decoded.
+func Serve(handler admission.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body bytes.Buffer
+		body.Grow(int(min(max(r.ContentLength, 0), maxReview)) + bytes.MinRead)
+		if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxReview)); err != nil {
+			http.Error(w, "the question could not be read to its end", http.StatusBadRequest)
+			return
+		}
+		req, err := read(body.Bytes())
+		if req.UID == "" {
+			http.Error(w, "no AdmissionReview with a request", http.StatusBadRequest)
+			return
+		}
+		var response admission.Response
+		if err != nil {
+			response = undecoded(r.Context(), err)
+		} else {
+			response = handler.Handle(r.Context(), req)
+		}
+		if err := response.Complete(req); err != nil { // A patch that cannot be encoded: the reconciler does it.
+			logf.FromContext(r.Context()).Error(err, "Let through unread")
+			response = admission.Allowed("")
+			response.UID = req.UID
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{TypeMeta: reviewVersion, Response: &response.AdmissionResponse})
+	})
+}
+
+// read reads a question. With an error the report in it cannot be read; without a UID there is no question.
+func read(data []byte) (admission.Request, error) {
+	var review struct {
+		Request *question `json:"request"`
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &review); err != nil {
+		var bare struct {
+			Request struct {
+				UID types.UID `json:"uid"`
+			} `json:"request"`
+		}
+		_ = json.Unmarshal(data, &bare) // What cannot be read at all has no UID.
+		return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{UID: bare.Request.UID}}, err
+	}
+	q := review.Request
+	if q == nil {
+		return admission.Request{}, errors.New("there is no request")
+	}
+	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{UID: q.UID, Name: q.Name, Namespace: q.Namespace,
+		Operation: q.Operation, DryRun: q.DryRun, Object: runtime.RawExtension{Object: &q.Object}}}, nil
+}
+
+// reportIn returns the report that a request is about, which is the caller's to change.
+func reportIn(req admission.Request, decoder admission.Decoder) (*v1alpha1.DiagnosisJob, error) {
+	job, ok := req.Object.Object.(*v1alpha1.DiagnosisJob)
+	if !ok {
+		job = &v1alpha1.DiagnosisJob{}
+		if err := decoder.Decode(req, job); err != nil {
+			return nil, err
+		}
+	}
+	job.Namespace = req.Namespace
+	return job, nil
+}
+
+// replaced takes the long texts out of two reports that are to be compared, and returns how they differ: encoding and
+// decoding all of them would say no more. A text that one of the two does not have stays.
+func replaced(former, now *v1alpha1.ToolError) []jsonpatch.Operation {
+	if former == nil || now == nil {
+		return nil
+	}
+	var patch []jsonpatch.Operation
+	for _, field := range []struct {
+		path          string
+		before, after *string
+	}{{"/spec/error/body", &former.Body, &now.Body}, {"/spec/error/message", &former.Message, &now.Message}} {
+		if *field.before == "" || *field.after == "" {
+			continue
+		}
+		if *field.before != *field.after {
+			patch = append(patch, jsonpatch.NewOperation("replace", field.path, *field.after))
+		}
+		*field.before, *field.after = "", ""
+	}
+	return patch
+}
