@@ -62,8 +62,8 @@ type Evidence struct {
 	Success, Failed bool
 	// Challenged is true for that probe: it proves that the tool can be reached, and no more.
 	Challenged bool
-	// Signature is the kind of error that a failed probe met.
-	Signature v1alpha1.ErrorSignature
+	// Refused says of a failed probe that the tool refused who called: the credential, the right or the allowance.
+	Refused bool
 }
 
 // Outcome is what a run found.

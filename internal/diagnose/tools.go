@@ -12,11 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
-	"github.com/agrajag-dev/agrajag/internal/classify"
 	"github.com/agrajag-dev/agrajag/internal/llm"
 	"github.com/agrajag-dev/agrajag/internal/probe"
 	"github.com/agrajag-dev/agrajag/internal/redact"
-	"github.com/agrajag-dev/agrajag/internal/registry"
 	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
@@ -145,7 +143,7 @@ func (r *run) probe(ctx context.Context, as v1alpha1.ProbeIdentity, arguments st
 		refused := finding.AuthChallenge || finding.Classification == v1alpha1.UserInput || result.ByModel
 		r.out.Evidence = append(r.out.Evidence, Evidence{
 			As: as, Success: finding.Success, Failed: !finding.Success && !refused, Challenged: finding.AuthChallenge,
-			Signature: finding.ErrorSignature,
+			Refused: finding.Refused,
 		})
 	}
 	r.probed[key] = framed("probe as "+string(as), finding)
@@ -200,9 +198,9 @@ func (r *run) findingOf(result probe.Result) llm.ProbeFinding {
 		DurationMs: max(result.Duration.Milliseconds(), 0), StatusCode: result.StatusCode, AuthChallenge: result.AuthChallenge,
 	}
 	if e := result.Error; e != nil && !result.Success {
-		call := classify.Call{Tool: string(r.in.Job.Spec.ToolName), EndpointHost: registry.EndpointHost(r.in.Tool)}
-		verdict := r.in.Rules.Classify(call, *e, result.At)
+		verdict := r.in.classify(*e, result.At)
 		finding.ErrorSignature, finding.Classification = verdict.Signature, verdict.Class
+		finding.Refused = refuses(verdict.Class, result.StatusCode)
 		finding.Response = clean(text.Cut(e.Message, maxMessage) + " " + text.Cut(e.Body, maxBody))
 		finding.Cut = strings.HasSuffix(finding.Response, "…")
 	}
@@ -222,7 +220,7 @@ func cleanAll(values ...*string) {
 func healthFinding(in Input, now time.Time) llm.HealthFinding {
 	finding := llm.HealthFinding{
 		Now: now.UTC().Truncate(time.Second), ToolName: text.Plain(string(in.Job.Spec.ToolName), 256), Scope: in.scope(), Trigger: in.Job.Spec.Trigger,
-		ErrorSignature: in.Signature, OriginatingUserID: text.Plain(in.user(), 256), Locale: text.Plain(in.Job.Spec.Locale, 35),
+		ErrorSignature: in.Signature, Refused: in.reportsRefusal(), OriginatingUserID: text.Plain(in.user(), 256), Locale: text.Plain(in.Job.Spec.Locale, 35),
 		ToolKnown: in.Tool != nil, ProbesOnlyRead: in.probesOnlyRead(), Rows: []llm.RowFinding{},
 	}
 	if in.Tool == nil {
