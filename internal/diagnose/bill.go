@@ -10,6 +10,7 @@ import (
 
 	"github.com/agrajag-dev/agrajag/internal/budget"
 	"github.com/agrajag-dev/agrajag/internal/llm"
+	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
 const (
@@ -24,6 +25,8 @@ const (
 	messageTokens, endpointTokens = 16, 512
 	// bytesPerToken is more than a token holds on average: OpenAI's tokenizers make 4 of English, up to 10 of Hindi.
 	bytesPerToken = 16
+	// maxAccountError bounds what a note quotes of why the account could not be asked, in bytes.
+	maxAccountError = 250
 )
 
 // worstPrompt returns the most tokens that a request can cost before the answer. A tokenizer makes a token of one byte
@@ -110,7 +113,9 @@ func (r *run) afford(ctx context.Context, request *llm.Request) (*budget.Hold, e
 		return nil, context.Cause(ctx)
 	case err != nil:
 		logf.FromContext(ctx).Error(err, "Diagnosis ended: no token may be spent")
-		return nil, unusableError("the daily token budget could not be asked")
+		r.out.Unpaid = true
+		return nil, unusableError("the account of the daily token budget could not be asked, so that nothing may be spent: mend it, or the API server (" +
+			text.Plain(err.Error(), maxAccountError) + ")")
 	}
 	request.MaxTokens = int(hold.Tokens - worst)
 	return hold, nil

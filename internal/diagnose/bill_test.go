@@ -3,14 +3,19 @@ package diagnose
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/budget"
@@ -155,6 +160,53 @@ func TestADailyBudgetIsAskedBeforeEachCall(t *testing.T) {
 			}
 			if used := out.Usage.PromptTokens + out.Usage.CompletionTokens; before-left(t, keeper) != used {
 				t.Errorf("the run used %d, its budget went from %d to %d", used, before, left(t, keeper))
+			}
+			if diff := cmp.Diff(tc.wantRows, describeRows(t, w.input, Decide(w.input, out, now).Rows)); diff != "" {
+				t.Errorf("rows (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// An account that cannot be asked, before the first call or between two, says nothing about the tool.
+func TestAnAccountThatCannotBeAsked(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, budget.ConfigMapName, nil)
+	for _, tc := range []struct {
+		name     string
+		first    string // what the model calls first
+		works    int    // how many writes work
+		err      error
+		want     string
+		wantRows []string
+	}{
+		{"a role that lacks a right, at once", llm.ToolHealthRead, 0, forbidden, "the manager's role", nil},
+		{"a role that lost a right between two calls", llm.ToolHealthRead, 1, forbidden, "the manager's role", nil},
+		{"an API server that went away between two calls", llm.ToolHealthRead, 1, apierrors.NewServiceUnavailable("etcd is gone"), "or the API server (write ConfigMap agrajag-daily-tokens: etcd is gone)", nil},
+		{"what a probe showed before is known", llm.ToolProbeAsSystem, 1, forbidden, "the manager's role", []string{"PROJECT/essays: DEGRADED UNCLEAR recovery=15m0s"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.tool.Fail(sampletools.Answer{Status: 503})
+			keeper, writes := keeperOf(budget.Limits{PerTenant: 1_000_000}), 0
+			fail := func() error {
+				if writes++; writes > tc.works {
+					return tc.err
+				}
+				return nil
+			}
+			keeper.Client = interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+					return errors.Join(fail(), c.Create(ctx, o, opts...))
+				},
+				Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error { return fail() },
+			})
+			w.input.Account = keeper.Account("acme")
+			step := calls(tc.first)
+			step.Usage = llm.Usage{Prompt: 1200, Completion: 100_000} // more than a block, so that the next call has to write
+			w.input.Limits.TokenCeiling = 1_000_000
+			out, requests := w.runScript(t, step)
+			if len(requests) != tc.works || out.Err != nil || out.Exhausted || !strings.Contains(out.Fallback, tc.want) || len(out.Fallback) > 450 {
+				t.Errorf("after %d calls: %+v", len(requests), out)
 			}
 			if diff := cmp.Diff(tc.wantRows, describeRows(t, w.input, Decide(w.input, out, now).Rows)); diff != "" {
 				t.Errorf("rows (-want +got):\n%s", diff)

@@ -79,6 +79,9 @@ type Outcome struct {
 	Fallback string
 	// Exhausted says that a daily budget is why.
 	Exhausted bool
+	// Unpaid says that a call could not be paid for, for a reason that says nothing about the tool: no state follows but
+	// from a probe that failed. An exhausted budget is such a reason, too.
+	Unpaid bool
 	// Err says why there is none at all: the model could not be asked, or time ran out. Nothing follows from such a run.
 	Err error
 }
