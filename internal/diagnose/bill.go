@@ -100,7 +100,8 @@ func (r *run) afford(ctx context.Context, request *llm.Request) (*budget.Hold, e
 	worst := worstPrompt(*request)
 	left := r.in.Limits.TokenCeiling - r.out.Usage.PromptTokens - r.out.Usage.CompletionTokens
 	if left < worst+minTurnTokens {
-		return nil, unusableError(fmt.Sprintf("the token ceiling of %d was reached before there was a verdict: %d are left and the next call may cost %d",
+		r.out.Unpaid = r.out.Usage.Turns == 0
+		return nil, unusableError(fmt.Sprintf("the token ceiling of %d was reached before there was a verdict: %d are left and the next call may cost %d: raise spec.tokenCeiling of the DiagnosisRecipe",
 			r.in.Limits.TokenCeiling, max(left, 0), worst+minTurnTokens))
 	}
 	hold, err := r.in.Account.Hold(ctx, worst+minTurnTokens, min(worst+maxTurnTokens, left))

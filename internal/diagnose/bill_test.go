@@ -78,6 +78,7 @@ func TestWhatACallIsCharged(t *testing.T) {
 // Before each call its worst case has to fit. Then the bill keeps the ceiling, whatever the endpoint does.
 func TestTheCeilingIsAskedBeforeEachCall(t *testing.T) {
 	first := FirstCall(newWorld(t).input, now)
+	unclear := []string{"PROJECT/essays: DEGRADED UNCLEAR recovery=15m0s"}
 	unreported := func(step scripted.Step) scripted.Step {
 		step.Usage = llm.Usage{}
 		return step
@@ -89,17 +90,18 @@ func TestTheCeilingIsAskedBeforeEachCall(t *testing.T) {
 		wantMax   []int // the limit on each answer; -1: any that a verdict fits in
 		wantTurns int32
 		want      string // in the fallback
+		wantRows  []string
 	}{
 		{name: "with room every answer may be long", ceiling: 60_000, steps: []scripted.Step{calls(llm.ToolHealthRead), says(v1alpha1.Unclear)},
 			wantMax: []int{4096, 4096}, wantTurns: 2},
 		{name: "with little room the answer is to be shorter", ceiling: first + 100, steps: []scripted.Step{says(v1alpha1.Unclear)}, wantMax: []int{612}, wantTurns: 1},
 		{name: "as short as a verdict can be", ceiling: first, steps: []scripted.Step{says(v1alpha1.Unclear)}, wantMax: []int{512}, wantTurns: 1},
-		{name: "with less nothing is asked", ceiling: first - 1, want: fmt.Sprintf("the token ceiling of %d was reached before there was a verdict: %d are left and the next call may cost %d", first-1, first-1, first)},
+		{name: "with less nothing is asked, and nothing is said about the tool", ceiling: first - 1, want: fmt.Sprintf("the token ceiling of %d was reached before there was a verdict: %d are left and the next call may cost %d: raise spec.tokenCeiling of the DiagnosisRecipe", first-1, first-1, first)},
 		{name: "what a call cost is no longer there for the next", ceiling: first + 1000, steps: []scripted.Step{calls(llm.ToolHealthRead), says(v1alpha1.Unclear)},
-			wantMax: []int{1512}, wantTurns: 1, want: "the token ceiling"},
+			wantMax: []int{1512}, wantTurns: 1, want: "the token ceiling", wantRows: unclear},
 		{name: "a cheap call leaves room for another", ceiling: first + 2600, steps: []scripted.Step{calls(llm.ToolHealthRead), says(v1alpha1.Unclear)},
 			wantMax: []int{3112, -1}, wantTurns: 2},
-		{name: "not if the endpoint does not say that it was cheap", ceiling: first + 2600, wantTurns: 1, want: "the token ceiling", wantMax: []int{3112},
+		{name: "not if the endpoint does not say that it was cheap", ceiling: first + 2600, wantTurns: 1, want: "the token ceiling", wantMax: []int{3112}, wantRows: unclear,
 			steps: []scripted.Step{unreported(calls(llm.ToolHealthRead)), says(v1alpha1.Unclear)}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -119,6 +121,9 @@ func TestTheCeilingIsAskedBeforeEachCall(t *testing.T) {
 			}
 			if out.Err != nil || out.Usage.Turns != tc.wantTurns || !strings.Contains(out.Fallback, tc.want) || (out.Fallback == "") != (tc.want == "") {
 				t.Errorf("after %d turns: %q, %v; want %d and %q", out.Usage.Turns, out.Fallback, out.Err, tc.wantTurns, tc.want)
+			}
+			if diff := cmp.Diff(tc.wantRows, describeRows(t, w.input, Decide(w.input, out, now).Rows)); tc.want != "" && diff != "" {
+				t.Errorf("rows (-want +got):\n%s", diff)
 			}
 			if used := out.Usage.PromptTokens + out.Usage.CompletionTokens; used > tc.ceiling {
 				t.Errorf("it cost %d of %d", used, tc.ceiling)
