@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -65,7 +66,7 @@ func TestWhatACallIsCharged(t *testing.T) {
 		{"a negative cost earns nothing", llm.Usage{Prompt: -900, Completion: -1 << 60}, llm.Usage{Prompt: worst, Completion: 816}},
 		{"one token for all of it is not believed", llm.Usage{Prompt: 1, Completion: 1}, llm.Usage{Prompt: worst, Completion: 816}},
 		{"only one half is reported", llm.Usage{Completion: 200}, llm.Usage{Prompt: worst, Completion: 200}},
-		{"more than possible is not believed either", llm.Usage{Prompt: 1 << 60, Completion: 1 << 62}, llm.Usage{Prompt: 4 * possible, Completion: 512 << 10}},
+		{"more than possible is not believed either", llm.Usage{Prompt: 1 << 60, Completion: 1 << 62}, llm.Usage{Prompt: possible, Completion: 128 << 10}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, billed(request, llm.Response{Message: answer, Usage: tc.reported})); diff != "" {
@@ -250,11 +251,55 @@ func TestACallThatFails(t *testing.T) {
 	})
 }
 
+// Every model that is asked is paid for by itself, and none that cannot be.
+func TestEachModelIsPaidForByItself(t *testing.T) {
+	first := FirstCall(newWorld(t).input, now)
+	worst := first - minTurnTokens + maxTurnTokens
+	verdict := says(v1alpha1.Unclear)
+	overloaded, cut := scripted.Step{Status: 503, Text: "busy"}, scripted.Step{Cut: true}
+	for _, tc := range []struct {
+		name            string
+		ceiling, budget int64
+		steps           []scripted.Step
+		wantRequests    int
+		wantUsed        int64
+		wantErr         string
+	}{
+		{"one that refuses costs nothing, and the next may be asked", 60_000, 100_000, []scripted.Step{overloaded, verdict}, 2, 1540, ""},
+		{"one that may have worked is charged beside the one that answers", 60_000, 100_000, []scripted.Step{cut, verdict}, 2, worst + 1540, ""},
+		{"all that may have worked are charged", 60_000, 100_000, []scripted.Step{cut, cut, cut}, 3, 3 * worst, "before it said anything"},
+		{"the last alone, where the others refused", 60_000, 100_000, []scripted.Step{overloaded, overloaded, cut}, 3, worst, "busy"},
+		{"nothing more is asked than the ceiling lets", worst + first - 1, 100_000, []scripted.Step{cut, verdict}, 1, worst, "model m2 was not asked: the token ceiling"},
+		{"nor than the budget lets", 60_000, worst + first - 1, []scripted.Step{cut, verdict}, 1, worst, "model m2 was not asked: the daily budget"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w, keeper := newWorld(t), keeperOf(budget.Limits{PerTenant: tc.budget})
+			w.input.Account, w.input.Limits.TokenCeiling = keeper.Account("acme"), tc.ceiling
+			script := scripted.New(tc.steps...)
+			server := httptest.NewServer(script)
+			defer server.Close()
+			out := w.engine.Run(t.Context(), w.input, llm.NewOpenAI(llm.OpenAIOptions{Endpoint: server.URL + "/v1", Models: []string{"m1", "m2", "m3"}}))
+			used := out.Usage.PromptTokens + out.Usage.CompletionTokens
+			if n := len(script.Requests()); n != tc.wantRequests || used != tc.wantUsed || tc.budget-left(t, keeper) != used || out.Usage.Turns != 1 {
+				t.Errorf("%d requests used %d in %d turns, and %d are left; want %d and %d", n, used, out.Usage.Turns, left(t, keeper), tc.wantRequests, tc.wantUsed)
+			}
+			if (out.Err == nil) != (tc.wantErr == "") || out.Err != nil && !strings.Contains(out.Err.Error(), tc.wantErr) || out.Exhausted || out.Fallback != "" {
+				t.Errorf("it ended with %v, %+v", out.Err, out)
+			}
+		})
+	}
+}
+
 // interrupted is a model during whose answer the manager stops.
 type interrupted struct{ stop func() }
 
-func (i interrupted) Complete(ctx context.Context, _ llm.Request) (llm.Response, error) {
+func (i interrupted) Complete(ctx context.Context, r llm.Request) (llm.Response, error) {
+	done, err := r.Try(ctx, &r)
+	if err != nil {
+		return llm.Response{}, err
+	}
 	i.stop()
+	done(llm.Response{}, context.Cause(ctx))
 	return llm.Response{}, context.Cause(ctx)
 }
 
