@@ -30,6 +30,7 @@ func TestAModelsInputIsSentOnlyWhereTheToolLetsIt(t *testing.T) {
 		{"allowed and null", true, `{"sampleInput":null}`, false, `"success":true`, []Evidence{{As: v1alpha1.ProbeAsSystem, Success: true}}, 1},
 		{"allowed and no object", true, `{"sampleInput":"x"}`, false, "must be an object", nil, 0},
 		{"a failure of the model's input is no evidence", true, `{"sampleInput":{"q":"health"}}`, true, `"success":false`, []Evidence{{As: v1alpha1.ProbeAsSystem}}, 1},
+		{"the Tool's own, repeated by the model, is the Tool's own", true, `{"sampleInput":{ "q" : "towel" }}`, true, `"success":false`, []Evidence{{As: v1alpha1.ProbeAsSystem, Failed: true}}, 1},
 		{"a failure of the Tool's own is", true, `{}`, true, `"success":false`, []Evidence{{As: v1alpha1.ProbeAsSystem, Failed: true}}, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -47,6 +48,9 @@ func TestAModelsInputIsSentOnlyWhereTheToolLetsIt(t *testing.T) {
 			w.input.Tool.Spec.Credentials = nil
 			w.input.Tool.Spec.Probe = &v1alpha1.ToolProbe{AllowModelInput: tc.allowed, Input: &apiextensionsv1.JSON{Raw: []byte(`{"q":"towel"}`)}}
 			call := scripted.Step{ToolCalls: []llm.ToolCall{{ID: "1", Name: llm.ToolProbeAsSystem, Arguments: tc.arguments}}}
+			if strings.Contains(tc.name, "repeated") {
+				call.ToolCalls = append(call.ToolCalls, llm.ToolCall{ID: "2", Name: llm.ToolProbeAsSystem, Arguments: "{}"})
+			}
 			out, requests := w.runScript(t, call, says(v1alpha1.Unclear))
 			if got := strings.Join(answers(requests), "\n"); !strings.Contains(got, tc.want) {
 				t.Errorf("the model is answered %s, want %s", got, tc.want)

@@ -479,13 +479,20 @@ func TestAProbeFailsAtTheToolsOwnHost(t *testing.T) {
 }
 
 func TestTheSameProbeIsOneWhateverTheOrderOfItsInput(t *testing.T) {
-	r := &run{in: Input{Tool: &v1alpha1.Tool{Spec: v1alpha1.ToolSpec{Probe: &v1alpha1.ToolProbe{AllowModelInput: true}}}}}
+	r := &run{in: Input{Tool: &v1alpha1.Tool{Spec: v1alpha1.ToolSpec{
+		Probe: &v1alpha1.ToolProbe{AllowModelInput: true}, Endpoint: &v1alpha1.ToolEndpoint{MCP: &v1alpha1.MCPEndpoint{}}}}}}
 	key := func(arguments string) probeKey { return r.keyOf(v1alpha1.ProbeAsUser, arguments) }
 	if key(`{"sampleInput":{"a":1,"b":2}}`) != key(`{ "sampleInput": {"b":2, "a":1} }`) {
 		t.Error("the same input in another order is another probe")
 	}
 	if key(`{"sampleInput":{"a":1}}`) == key(`{"sampleInput":{"a":2}}`) || key(`{}`) == key(`{"sampleInput":{"a":1}}`) {
 		t.Error("another input is the same probe")
+	}
+	if key(`{"sampleInput":{"a":9007199254740992}}`) == key(`{"sampleInput":{"a":9007199254740993}}`) {
+		t.Error("two large numbers are the same probe")
+	}
+	if key(`{}`) != key(`{"sampleInput":{}}`) {
+		t.Error("no input is another probe than none declared")
 	}
 	r.in.Tool.Spec.Probe.AllowModelInput = false
 	if key(`{"sampleInput":{"a":1}}`) != key(`{}`) {

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -86,7 +87,8 @@ func encode(v any) string {
 	return string(data)
 }
 
-// probeKey says which probe it is: as whom, and with what input of the model's, if the Tool lets it choose any.
+// probeKey says which probe it is: as whom, and with what input of the model's, if the Tool lets it choose any
+// and it is not the Tool's own.
 type probeKey struct {
 	as    v1alpha1.ProbeIdentity
 	input string
@@ -94,7 +96,10 @@ type probeKey struct {
 
 // modelChoosesInput reports whether the Tool lets a model choose what a probe sends.
 func (in Input) modelChoosesInput() bool {
-	return in.Tool != nil && in.Tool.Spec.Probe != nil && in.Tool.Spec.Probe.AllowModelInput
+	if in.Tool == nil || in.Tool.Spec.Probe == nil || in.Tool.Spec.Endpoint == nil {
+		return false
+	}
+	return in.Tool.Spec.Probe.AllowModelInput && in.Tool.Spec.Endpoint.MCP != nil // See probe.Target.AllowModelInput.
 }
 
 // keyOf returns the key of a probe that the model calls, with its input in one form.
@@ -104,12 +109,30 @@ func (r *run) keyOf(as v1alpha1.ProbeIdentity, arguments string) probeKey {
 		return key
 	}
 	var chosen struct {
-		SampleInput any `json:"sampleInput"`
+		SampleInput json.RawMessage `json:"sampleInput"`
 	}
-	if json.Unmarshal([]byte(arguments), &chosen) == nil && chosen.SampleInput != nil {
-		key.input = encode(chosen.SampleInput)
+	if json.Unmarshal([]byte(arguments), &chosen) != nil {
+		return key
+	}
+	own := json.RawMessage("{}") // what a Tool sends that declares none
+	if declared := r.in.Tool.Spec.Probe.Input; declared != nil {
+		own = declared.Raw
+	}
+	if input := oneForm(chosen.SampleInput); input != oneForm(own) {
+		key.input = input
 	}
 	return key
+}
+
+// oneForm returns JSON as every spelling of it is written, with numbers as they are; "" for none and for null.
+func oneForm(raw json.RawMessage) string {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var value any
+	if decoder.Decode(&value) != nil || value == nil {
+		return ""
+	}
+	return encode(value)
 }
 
 // probe probes the tool, records it, and returns the answer for the model. The same probe once more is answered from
@@ -122,6 +145,9 @@ func (r *run) probe(ctx context.Context, as v1alpha1.ProbeIdentity, arguments st
 	if len(r.out.Evidence) >= r.in.Limits.MaxProbes || len(r.out.Probes) >= v1alpha1.MaxProbeAudits {
 		r.limited = true
 		return refusal(limitReached)
+	}
+	if key.input == "" {
+		arguments = "{}" // The Tool's own input, also where the model repeats it.
 	}
 	result := r.send(ctx, as, arguments)
 	finding := r.findingOf(result)
