@@ -58,7 +58,7 @@ type Input struct {
 type Evidence struct {
 	As v1alpha1.ProbeIdentity
 	// Success and Failed are both false for a probe without credential that was asked for one, and for one whose own
-	// input was refused: neither says anything about the tool.
+	// input was refused or was the model's: neither says anything about the tool.
 	Success, Failed bool
 	// Challenged is true for that probe: it proves that the tool can be reached, and no more.
 	Challenged bool

@@ -12,7 +12,7 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/sampletools"
 )
 
-// TestAModelsInputIsSentOnlyWhereTheToolLetsIt, and its failure blames nobody.
+// TestAModelsInputIsSentOnlyWhereTheToolLetsIt, and it is evidence of nothing.
 func TestAModelsInputIsSentOnlyWhereTheToolLetsIt(t *testing.T) {
 	for _, tc := range []struct {
 		name         string
@@ -24,7 +24,7 @@ func TestAModelsInputIsSentOnlyWhereTheToolLetsIt(t *testing.T) {
 		wantSearches int
 	}{
 		{"not allowed: the Tool's own is sent", false, `{"sampleInput":{"q":7}}`, false, `"success":true`, []Evidence{{As: v1alpha1.ProbeAsSystem, Success: true}}, 1},
-		{"allowed and fitting", true, `{"sampleInput":{"q":"health"}}`, false, `"success":true`, []Evidence{{As: v1alpha1.ProbeAsSystem, Success: true}}, 1},
+		{"allowed and fitting: the model is told, and it is no evidence", true, `{"sampleInput":{"q":"health"}}`, false, `"success":true`, []Evidence{{As: v1alpha1.ProbeAsSystem}}, 1},
 		{"allowed and not fitting: it is told where", true, `{"sampleInput":{"q":7}}`, false, "at /properties/q: type", nil, 0},
 		{"allowed and none given", true, `{}`, false, `"success":true`, []Evidence{{As: v1alpha1.ProbeAsSystem, Success: true}}, 1},
 		{"allowed and null", true, `{"sampleInput":null}`, false, `"success":true`, []Evidence{{As: v1alpha1.ProbeAsSystem, Success: true}}, 1},
@@ -60,6 +60,17 @@ func TestAModelsInputIsSentOnlyWhereTheToolLetsIt(t *testing.T) {
 			}
 			if len(out.Evidence) != len(tc.wantEvidence) || len(out.Evidence) == 1 && out.Evidence[0] != tc.wantEvidence[0] {
 				t.Errorf("evidence %+v, want %+v", out.Evidence, tc.wantEvidence)
+			}
+			wantClass := v1alpha1.Intermittent // lowered
+			if len(tc.wantEvidence) == 1 && tc.wantEvidence[0].Success {
+				wantClass = v1alpha1.Working
+			}
+			if tc.wantEvidence == nil || tc.wantEvidence[0] == (Evidence{As: v1alpha1.ProbeAsSystem}) {
+				wantClass = v1alpha1.Unclear
+			}
+			out.Output = Output{Classification: v1alpha1.Working}
+			if got := Decide(w.input, out, now).Diagnosis.Classification; got != wantClass {
+				t.Errorf("a claim that it works becomes %s, want %s", got, wantClass)
 			}
 			if server.Searches() != tc.wantSearches {
 				t.Errorf("%d searches", server.Searches())

@@ -31,7 +31,7 @@ var noParameters = json.RawMessage(`{"type":"object","properties":{},"additional
 
 // inputParameters is the schema of a probe's arguments where the Tool lets the model choose input (specification §6.1).
 var inputParameters = json.RawMessage(`{"type":"object","properties":{"sampleInput":{"type":"object","description":` +
-	`"Minimal valid input for the tool. Left out, the input that its owner declared is sent."}},"additionalProperties":false}`)
+	`"Minimal valid input for the tool. Left out, the input that its owner declared is sent; only that is evidence for a verdict."}},"additionalProperties":false}`)
 
 // tools are what the model may call.
 func tools(in Input) []llm.Tool {
@@ -165,10 +165,12 @@ func (r *run) probe(ctx context.Context, as v1alpha1.ProbeIdentity, arguments st
 	r.out.Probes = append(r.out.Probes, audit)
 	if finding.Possible {
 		// A probe whose own input was refused says as little about the tool as one that was asked for a credential.
-		// Nor does one that failed with what the model made up: it could be led to something that always fails.
-		refused := finding.AuthChallenge || finding.Classification == v1alpha1.UserInput || result.ByModel
+		refused := finding.AuthChallenge || finding.Classification == v1alpha1.UserInput
+		// Nor does one with what the model made up: it could be led to something that always fails, or that works while
+		// all else is down.
+		counts := !result.ByModel
 		r.out.Evidence = append(r.out.Evidence, Evidence{
-			As: as, Success: finding.Success, Failed: !finding.Success && !refused, Challenged: finding.AuthChallenge,
+			As: as, Success: counts && finding.Success, Failed: counts && !finding.Success && !refused, Challenged: finding.AuthChallenge,
 			Refused: finding.Refused,
 		})
 	}
