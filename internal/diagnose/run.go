@@ -21,6 +21,9 @@ const (
 // errDeadline means that a diagnosis took too long.
 var errDeadline = fmt.Errorf("the diagnosis ran into its deadline (%w)", context.DeadlineExceeded)
 
+// errShort says why an answer was cut that is no fault of the model.
+var errShort = errors.New("few tokens were left of the token ceiling or of a daily budget")
+
 // run is one diagnosis on its way.
 type run struct {
 	engine   *Engine
@@ -29,6 +32,7 @@ type run struct {
 	messages []llm.Message
 	read     bool                // the health was read
 	probed   map[probeKey]string // what each probe answered
+	short    bool                // the last answer had to be shorter than a turn's, because few tokens were left
 	limited  bool                // a probe was asked for beyond the limit
 	out      Outcome
 }
@@ -69,6 +73,8 @@ func (e unusableError) Error() string { return e.why }
 func (r *run) parse(answer llm.Response) {
 	output, err := Parse(answer.Message.Content)
 	switch {
+	case err != nil && answer.Cut && r.short:
+		r.out.Fallback = err.Error() + "; it was cut short: " + errShort.Error()
 	case err != nil && answer.Cut:
 		r.out.Fallback = err.Error() + "; it was cut at its length limit"
 	case err != nil:
@@ -111,6 +117,10 @@ func (r *run) ask(ctx context.Context, tools []llm.Tool) (llm.Response, error) {
 	if !errors.As(err, new(unusableError)) {
 		r.out.Usage.Turns++
 	}
+	var failure *llm.Failure
+	if r.short && errors.As(err, &failure) && failure.Kind == llm.CutOff {
+		err = fmt.Errorf("%w: %w", errShort, err)
+	}
 	return answer, err
 }
 
@@ -120,6 +130,7 @@ func (r *run) try(ctx context.Context, request *llm.Request) (func(llm.Response,
 	if err != nil {
 		return nil, err
 	}
+	r.short = request.MaxTokens < maxTurnTokens
 	return func(answer llm.Response, err error) { r.pay(ctx, hold, *request, answer, err) }, nil
 }
 
