@@ -31,8 +31,9 @@ type DiagnosisRecipeSpec struct {
 	// +kubebuilder:validation:Maximum=1000000
 	TokenTarget *int64 `json:"tokenTarget,omitempty"`
 
-	// tokenCeiling is what a diagnosis may cost at most, in tokens. No turn begins that could cost more than is left: the
-	// first may cost 3000 at least, and with a long error report 10000.
+	// tokenCeiling is what a diagnosis may cost at most, in tokens. No call is made that could cost more than is left, at
+	// worst. The first may cost 3000, with a long error report 10000, with many headers and long histories besides up to 36000.
+	// Where it does not fit nothing is asked, and no state is written.
 	// +optional
 	// +kubebuilder:default=60000
 	// +kubebuilder:validation:Minimum=10000

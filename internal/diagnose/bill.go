@@ -10,6 +10,7 @@ import (
 
 	"github.com/agrajag-dev/agrajag/internal/budget"
 	"github.com/agrajag-dev/agrajag/internal/llm"
+	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
 const (
@@ -24,6 +25,8 @@ const (
 	messageTokens, endpointTokens = 16, 512
 	// bytesPerToken is more than a token holds on average: OpenAI's tokenizers make 4 of English, up to 10 of Hindi.
 	bytesPerToken = 16
+	// maxAccountError bounds what a note quotes of why the account could not be asked, in bytes.
+	maxAccountError = 250
 )
 
 // worstPrompt returns the most tokens that a request can cost before the answer. A tokenizer makes a token of one byte
@@ -59,8 +62,7 @@ func sizeOfTool(tool llm.Tool) int64 {
 
 // billed returns what a call is charged. What the endpoint reports counts as far as it can be true: one that reports
 // nothing, or too little for what was sent and came back, is charged the worst case; one that reports more than
-// possible is charged no more than possible, or its word alone could spend a budget. A call may stand for several
-// tries, one for each model of a recipe.
+// possible is charged no more than possible, or its word alone could spend a budget.
 func billed(r llm.Request, answer llm.Response) llm.Usage {
 	sent := int64(0)
 	for _, m := range r.Messages {
@@ -72,8 +74,8 @@ func billed(r llm.Request, answer llm.Response) llm.Usage {
 	}
 	came := sizeOf(answer.Message)
 	return llm.Usage{
-		Prompt:     credible(answer.Usage.Prompt, sent/bytesPerToken, most*maxModels, worstPrompt(r)),
-		Completion: credible(answer.Usage.Completion, came/bytesPerToken, maxClaim*maxModels, messageTokens+came),
+		Prompt:     credible(answer.Usage.Prompt, sent/bytesPerToken, most, worstPrompt(r)),
+		Completion: credible(answer.Usage.Completion, came/bytesPerToken, maxClaim, messageTokens+came),
 	}
 }
 
@@ -97,20 +99,20 @@ func (r *run) afford(ctx context.Context, request *llm.Request) (*budget.Hold, e
 	worst := worstPrompt(*request)
 	left := r.in.Limits.TokenCeiling - r.out.Usage.PromptTokens - r.out.Usage.CompletionTokens
 	if left < worst+minTurnTokens {
-		return nil, unusableError(fmt.Sprintf("the token ceiling of %d was reached before there was a verdict: %d are left and the next call may cost %d",
-			r.in.Limits.TokenCeiling, max(left, 0), worst+minTurnTokens))
+		return nil, unusableError{unpaid: r.out.Usage.Turns == 0, why: fmt.Sprintf("the token ceiling of %d was reached before there was a verdict: %d are left and the next call may cost %d: raise spec.tokenCeiling of the DiagnosisRecipe",
+			r.in.Limits.TokenCeiling, max(left, 0), worst+minTurnTokens)}
 	}
 	hold, err := r.in.Account.Hold(ctx, worst+minTurnTokens, min(worst+maxTurnTokens, left))
 	var exhausted *budget.ExhaustedError
 	switch {
 	case errors.As(err, &exhausted):
-		r.out.Exhausted = true
-		return nil, unusableError(err.Error())
+		return nil, unusableError{exhausted: true, unpaid: true, why: err.Error()}
 	case err != nil && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:
 		logf.FromContext(ctx).Error(err, "Diagnosis ended: no token may be spent")
-		return nil, unusableError("the daily token budget could not be asked")
+		return nil, unusableError{unpaid: true, why: "the account of the daily token budget could not be asked, so that nothing may be spent: mend it, or the API server (" +
+			text.Plain(err.Error(), maxAccountError) + ")"}
 	}
 	request.MaxTokens = int(hold.Tokens - worst)
 	return hold, nil

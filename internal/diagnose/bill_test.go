@@ -3,14 +3,20 @@ package diagnose
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/budget"
@@ -60,7 +66,7 @@ func TestWhatACallIsCharged(t *testing.T) {
 		{"a negative cost earns nothing", llm.Usage{Prompt: -900, Completion: -1 << 60}, llm.Usage{Prompt: worst, Completion: 816}},
 		{"one token for all of it is not believed", llm.Usage{Prompt: 1, Completion: 1}, llm.Usage{Prompt: worst, Completion: 816}},
 		{"only one half is reported", llm.Usage{Completion: 200}, llm.Usage{Prompt: worst, Completion: 200}},
-		{"more than possible is not believed either", llm.Usage{Prompt: 1 << 60, Completion: 1 << 62}, llm.Usage{Prompt: 4 * possible, Completion: 512 << 10}},
+		{"more than possible is not believed either", llm.Usage{Prompt: 1 << 60, Completion: 1 << 62}, llm.Usage{Prompt: possible, Completion: 128 << 10}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, billed(request, llm.Response{Message: answer, Usage: tc.reported})); diff != "" {
@@ -73,6 +79,7 @@ func TestWhatACallIsCharged(t *testing.T) {
 // Before each call its worst case has to fit. Then the bill keeps the ceiling, whatever the endpoint does.
 func TestTheCeilingIsAskedBeforeEachCall(t *testing.T) {
 	first := FirstCall(newWorld(t).input, now)
+	unclear := []string{"PROJECT/essays: DEGRADED UNCLEAR recovery=15m0s"}
 	unreported := func(step scripted.Step) scripted.Step {
 		step.Usage = llm.Usage{}
 		return step
@@ -84,17 +91,18 @@ func TestTheCeilingIsAskedBeforeEachCall(t *testing.T) {
 		wantMax   []int // the limit on each answer; -1: any that a verdict fits in
 		wantTurns int32
 		want      string // in the fallback
+		wantRows  []string
 	}{
 		{name: "with room every answer may be long", ceiling: 60_000, steps: []scripted.Step{calls(llm.ToolHealthRead), says(v1alpha1.Unclear)},
 			wantMax: []int{4096, 4096}, wantTurns: 2},
 		{name: "with little room the answer is to be shorter", ceiling: first + 100, steps: []scripted.Step{says(v1alpha1.Unclear)}, wantMax: []int{612}, wantTurns: 1},
 		{name: "as short as a verdict can be", ceiling: first, steps: []scripted.Step{says(v1alpha1.Unclear)}, wantMax: []int{512}, wantTurns: 1},
-		{name: "with less nothing is asked", ceiling: first - 1, want: fmt.Sprintf("the token ceiling of %d was reached before there was a verdict: %d are left and the next call may cost %d", first-1, first-1, first)},
+		{name: "with less nothing is asked, and nothing is said about the tool", ceiling: first - 1, want: fmt.Sprintf("the token ceiling of %d was reached before there was a verdict: %d are left and the next call may cost %d: raise spec.tokenCeiling of the DiagnosisRecipe", first-1, first-1, first)},
 		{name: "what a call cost is no longer there for the next", ceiling: first + 1000, steps: []scripted.Step{calls(llm.ToolHealthRead), says(v1alpha1.Unclear)},
-			wantMax: []int{1512}, wantTurns: 1, want: "the token ceiling"},
+			wantMax: []int{1512}, wantTurns: 1, want: "the token ceiling", wantRows: unclear},
 		{name: "a cheap call leaves room for another", ceiling: first + 2600, steps: []scripted.Step{calls(llm.ToolHealthRead), says(v1alpha1.Unclear)},
 			wantMax: []int{3112, -1}, wantTurns: 2},
-		{name: "not if the endpoint does not say that it was cheap", ceiling: first + 2600, wantTurns: 1, want: "the token ceiling", wantMax: []int{3112},
+		{name: "not if the endpoint does not say that it was cheap", ceiling: first + 2600, wantTurns: 1, want: "the token ceiling", wantMax: []int{3112}, wantRows: unclear,
 			steps: []scripted.Step{unreported(calls(llm.ToolHealthRead)), says(v1alpha1.Unclear)}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -114,6 +122,9 @@ func TestTheCeilingIsAskedBeforeEachCall(t *testing.T) {
 			}
 			if out.Err != nil || out.Usage.Turns != tc.wantTurns || !strings.Contains(out.Fallback, tc.want) || (out.Fallback == "") != (tc.want == "") {
 				t.Errorf("after %d turns: %q, %v; want %d and %q", out.Usage.Turns, out.Fallback, out.Err, tc.wantTurns, tc.want)
+			}
+			if diff := cmp.Diff(tc.wantRows, describeRows(t, w.input, Decide(w.input, out, now).Rows)); tc.want != "" && diff != "" {
+				t.Errorf("rows (-want +got):\n%s", diff)
 			}
 			if used := out.Usage.PromptTokens + out.Usage.CompletionTokens; used > tc.ceiling {
 				t.Errorf("it cost %d of %d", used, tc.ceiling)
@@ -163,6 +174,53 @@ func TestADailyBudgetIsAskedBeforeEachCall(t *testing.T) {
 	}
 }
 
+// An account that cannot be asked, before the first call or between two, says nothing about the tool.
+func TestAnAccountThatCannotBeAsked(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, budget.ConfigMapName, nil)
+	for _, tc := range []struct {
+		name     string
+		first    string // what the model calls first
+		works    int    // how many writes work
+		err      error
+		want     string
+		wantRows []string
+	}{
+		{"a role that lacks a right, at once", llm.ToolHealthRead, 0, forbidden, "the manager's role", nil},
+		{"a role that lost a right between two calls", llm.ToolHealthRead, 1, forbidden, "the manager's role", nil},
+		{"an API server that went away between two calls", llm.ToolHealthRead, 1, apierrors.NewServiceUnavailable("etcd is gone"), "or the API server (write ConfigMap agrajag-daily-tokens: etcd is gone)", nil},
+		{"what a probe showed before is known", llm.ToolProbeAsSystem, 1, forbidden, "the manager's role", []string{"PROJECT/essays: DEGRADED UNCLEAR recovery=15m0s"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.tool.Fail(sampletools.Answer{Status: 503})
+			keeper, writes := keeperOf(budget.Limits{PerTenant: 1_000_000}), 0
+			fail := func() error {
+				if writes++; writes > tc.works {
+					return tc.err
+				}
+				return nil
+			}
+			keeper.Client = interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+					return errors.Join(fail(), c.Create(ctx, o, opts...))
+				},
+				Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error { return fail() },
+			})
+			w.input.Account = keeper.Account("acme")
+			step := calls(tc.first)
+			step.Usage = llm.Usage{Prompt: 1200, Completion: 100_000} // more than a block, so that the next call has to write
+			w.input.Limits.TokenCeiling = 1_000_000
+			out, requests := w.runScript(t, step)
+			if len(requests) != tc.works || out.Err != nil || out.Exhausted || !strings.Contains(out.Fallback, tc.want) || len(out.Fallback) > 450 {
+				t.Errorf("after %d calls: %+v", len(requests), out)
+			}
+			if diff := cmp.Diff(tc.wantRows, describeRows(t, w.input, Decide(w.input, out, now).Rows)); diff != "" {
+				t.Errorf("rows (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestACallThatFails(t *testing.T) {
 	t.Run("one that is refused costs nothing", func(t *testing.T) {
 		w, keeper := newWorld(t), keeperOf(budget.Limits{PerTenant: 100_000})
@@ -193,11 +251,55 @@ func TestACallThatFails(t *testing.T) {
 	})
 }
 
+// Every model that is asked is paid for by itself, and none that cannot be.
+func TestEachModelIsPaidForByItself(t *testing.T) {
+	first := FirstCall(newWorld(t).input, now)
+	worst := first - minTurnTokens + maxTurnTokens
+	verdict := says(v1alpha1.Unclear)
+	overloaded, cut := scripted.Step{Status: 503, Text: "busy"}, scripted.Step{Cut: true}
+	for _, tc := range []struct {
+		name            string
+		ceiling, budget int64
+		steps           []scripted.Step
+		wantRequests    int
+		wantUsed        int64
+		wantErr         string
+	}{
+		{"one that refuses costs nothing, and the next may be asked", 60_000, 100_000, []scripted.Step{overloaded, verdict}, 2, 1540, ""},
+		{"one that may have worked is charged beside the one that answers", 60_000, 100_000, []scripted.Step{cut, verdict}, 2, worst + 1540, ""},
+		{"all that may have worked are charged", 60_000, 100_000, []scripted.Step{cut, cut, cut}, 3, 3 * worst, "before it said anything"},
+		{"the last alone, where the others refused", 60_000, 100_000, []scripted.Step{overloaded, overloaded, cut}, 3, worst, "busy"},
+		{"nothing more is asked than the ceiling lets", worst + first - 1, 100_000, []scripted.Step{cut, verdict}, 1, worst, "model m2 was not asked: the token ceiling"},
+		{"nor than the budget lets", 60_000, worst + first - 1, []scripted.Step{cut, verdict}, 1, worst, "model m2 was not asked: the daily budget"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w, keeper := newWorld(t), keeperOf(budget.Limits{PerTenant: tc.budget})
+			w.input.Account, w.input.Limits.TokenCeiling = keeper.Account("acme"), tc.ceiling
+			script := scripted.New(tc.steps...)
+			server := httptest.NewServer(script)
+			defer server.Close()
+			out := w.engine.Run(t.Context(), w.input, llm.NewOpenAI(llm.OpenAIOptions{Endpoint: server.URL + "/v1", Models: []string{"m1", "m2", "m3"}}))
+			used := out.Usage.PromptTokens + out.Usage.CompletionTokens
+			if n := len(script.Requests()); n != tc.wantRequests || used != tc.wantUsed || tc.budget-left(t, keeper) != used || out.Usage.Turns != 1 {
+				t.Errorf("%d requests used %d in %d turns, and %d are left; want %d and %d", n, used, out.Usage.Turns, left(t, keeper), tc.wantRequests, tc.wantUsed)
+			}
+			if (out.Err == nil) != (tc.wantErr == "") || out.Err != nil && !strings.Contains(out.Err.Error(), tc.wantErr) || out.Exhausted || out.Fallback != "" {
+				t.Errorf("it ended with %v, %+v", out.Err, out)
+			}
+		})
+	}
+}
+
 // interrupted is a model during whose answer the manager stops.
 type interrupted struct{ stop func() }
 
-func (i interrupted) Complete(ctx context.Context, _ llm.Request) (llm.Response, error) {
+func (i interrupted) Complete(ctx context.Context, r llm.Request) (llm.Response, error) {
+	done, err := r.Try(ctx, &r)
+	if err != nil {
+		return llm.Response{}, err
+	}
 	i.stop()
+	done(llm.Response{}, context.Cause(ctx))
 	return llm.Response{}, context.Cause(ctx)
 }
 

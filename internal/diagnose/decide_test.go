@@ -19,12 +19,12 @@ var (
 	now   = time.Date(2026, 5, 23, 14, 0, 0, 0, time.UTC)
 	place = tenancy.Place{Project: "essays", Tenant: "acme", Operator: "agrajag-system"}
 
-	userFailed    = Evidence{As: v1alpha1.ProbeAsUser, Failed: true, Signature: "http-5xx"}
-	userRefused   = Evidence{As: v1alpha1.ProbeAsUser, Failed: true, Signature: "http-401"}
+	userFailed    = Evidence{As: v1alpha1.ProbeAsUser, Failed: true}
+	userRefused   = Evidence{As: v1alpha1.ProbeAsUser, Failed: true, Refused: true}
 	userWorked    = Evidence{As: v1alpha1.ProbeAsUser, Success: true}
-	systemFailed  = Evidence{As: v1alpha1.ProbeAsSystem, Failed: true, Signature: "http-5xx"}
+	systemFailed  = Evidence{As: v1alpha1.ProbeAsSystem, Failed: true}
 	systemWorked  = Evidence{As: v1alpha1.ProbeAsSystem, Success: true}
-	systemReached = Evidence{As: v1alpha1.ProbeAsSystem, Challenged: true, Signature: "http-401"}
+	systemReached = Evidence{As: v1alpha1.ProbeAsSystem, Challenged: true}
 )
 
 // inputOf returns a report of a 5xx at scope PROJECT by alice in session s1.

@@ -58,12 +58,12 @@ type Input struct {
 type Evidence struct {
 	As v1alpha1.ProbeIdentity
 	// Success and Failed are both false for a probe without credential that was asked for one, and for one whose own
-	// input was refused: neither says anything about the tool.
+	// input was refused or was the model's: neither says anything about the tool.
 	Success, Failed bool
 	// Challenged is true for that probe: it proves that the tool can be reached, and no more.
 	Challenged bool
-	// Signature is the kind of error that a failed probe met.
-	Signature v1alpha1.ErrorSignature
+	// Refused says of a failed probe that the tool refused who called: the credential, the right or the allowance.
+	Refused bool
 }
 
 // Outcome is what a run found.
@@ -79,6 +79,9 @@ type Outcome struct {
 	Fallback string
 	// Exhausted says that a daily budget is why.
 	Exhausted bool
+	// Unpaid says that a call could not be paid for, for a reason that says nothing about the tool: no state follows but
+	// from a probe that failed. An exhausted budget is such a reason, too.
+	Unpaid bool
 	// Err says why there is none at all: the model could not be asked, or time ran out. Nothing follows from such a run.
 	Err error
 }

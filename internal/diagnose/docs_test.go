@@ -29,7 +29,7 @@ func TestTheDocumentationIsRight(t *testing.T) {
 		for _, row := range []string{
 			fmt.Sprintf("| probes (`maxProbes`) | %d | 0 to %d |", l.MaxProbes, v1alpha1.MaxProbeAudits),
 			fmt.Sprintf("(`maxIterations`) | %d |", l.MaxIterations), fmt.Sprintf("| calls looked at in one turn | %d |", maxCalls),
-			fmt.Sprintf("(`tokenTarget`, `tokenCeiling`) | %d, %d |", l.TokenTarget, l.TokenCeiling),
+			fmt.Sprintf("(`tokenTarget`, `tokenCeiling`) | %d, %d | %d to %d, the ceiling from %d;", l.TokenTarget, l.TokenCeiling, minTokenTarget, maxTokenLimit, minTokenCeiling),
 			fmt.Sprintf("(`activeDeadlineSeconds`) | %.0f |", l.Deadline.Seconds()), fmt.Sprintf("(`maxScope`) | `%s` |", l.MaxScope),
 			fmt.Sprintf("| %d, %d, %d bytes |", maxBody, maxMessage, maxHeader), fmt.Sprintf("| headers in the prompt | %d |", maxHeaders),
 			fmt.Sprintf("| response of a failed probe | %d bytes |", maxResponse), fmt.Sprintf("| one answer of the model | %d bytes |", maxAnswer),

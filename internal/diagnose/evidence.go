@@ -2,16 +2,20 @@ package diagnose
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
+	"time"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/classify"
 	"github.com/agrajag-dev/agrajag/internal/health"
+	"github.com/agrajag-dev/agrajag/internal/registry"
 )
 
 // evidence sums up the probes of a run.
 type evidence struct {
 	failed                                  bool
-	userWorks, userFails, userRefused       bool // refused: the failure is one of authentication
+	userWorks, userFails, userRefused       bool // refused: the failure is about who called
 	systemWorks, systemFails, systemRefused bool
 	challenged                              bool
 	// onlyReads says that no probe makes the call that agents make: its success proves the read side alone.
@@ -21,7 +25,7 @@ type evidence struct {
 func sumUp(in Input, list []Evidence) evidence {
 	sum := evidence{onlyReads: in.probesOnlyRead()}
 	for _, e := range list {
-		refused := e.Failed && isAuth(e.Signature)
+		refused := e.Failed && e.Refused
 		sum.failed = sum.failed || e.Failed
 		sum.challenged = sum.challenged || e.Challenged
 		if e.As == v1alpha1.ProbeAsUser {
@@ -40,9 +44,36 @@ func (in Input) probesOnlyRead() bool {
 	return in.Tool != nil && in.Tool.Spec.Safety != v1alpha1.SafetySafeProbe
 }
 
-// isAuth reports whether an error is about who is calling.
-func isAuth(signature v1alpha1.ErrorSignature) bool {
-	return strings.HasPrefix(string(signature), "http-401") || signature == "http-403"
+// refuses reports whether an error is about who called: a credential, a right or an allowance. Rules name such errors in
+// many ways, so that the class decides, and the status where the class says nothing. A status 403 of a rate limit or of a
+// challenge to robots has a class of its own.
+func refuses(class v1alpha1.Classification, status int) bool {
+	switch class {
+	case v1alpha1.UserSpecificTechnical, v1alpha1.UserPermission:
+		return true
+	case v1alpha1.Unclear:
+		return status == http.StatusUnauthorized || status == http.StatusForbidden
+	default:
+		return false
+	}
+}
+
+// reportsRefusal reports whether the reported error is one about who called.
+func (in Input) reportsRefusal() bool {
+	e := in.Job.Spec.Error
+	if e == nil {
+		return false
+	}
+	status := 0
+	if e.HTTPStatus != nil {
+		status = int(*e.HTTPStatus)
+	}
+	return refuses(in.classify(*e, in.Job.CreationTimestamp.Time).Class, status)
+}
+
+// classify returns what the rules say about an error of the tool. The time decides a stated wait alone.
+func (in Input) classify(e v1alpha1.ToolError, at time.Time) classify.Verdict {
+	return in.Rules.Classify(classify.Call{Tool: string(in.Job.Spec.ToolName), EndpointHost: registry.EndpointHost(in.Tool)}, e, at)
 }
 
 func (e evidence) worked() bool { return e.userWorks || e.systemWorks }
@@ -57,8 +88,8 @@ func (e evidence) onlyUser() bool {
 
 // outage reports whether the probes show trouble of the tool itself. That the system's own credential is refused
 // shows none, unless the report is about a refused credential, too.
-func (e evidence) outage(reported v1alpha1.ErrorSignature) bool {
-	onlyRefused := e.systemRefused && !e.userFails && !isAuth(reported)
+func (e evidence) outage(refusalReported bool) bool {
+	onlyRefused := e.systemRefused && !e.userFails && !refusalReported
 	return e.failed && !e.userWorks && !onlyRefused
 }
 
@@ -96,7 +127,7 @@ func (v *verdict) notWorking() string {
 
 func (v *verdict) notBroken() string {
 	switch e := v.evidence; {
-	case e.outage(v.in.Signature):
+	case e.outage(v.in.reportsRefusal()):
 		return ""
 	case e.contradicts():
 		return e.success()

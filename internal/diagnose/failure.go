@@ -43,6 +43,9 @@ func FailureOf(in Input, err error) runfailure.Failure {
 			f.Category = v1alpha1.FailureProviderBudget
 		}
 	}
+	if errors.Is(err, errShort) {
+		advice = "raise spec.tokenCeiling of the DiagnosisRecipe or the daily token budget"
+	}
 	f.Message = in.AI.name(advice) + " (" + err.Error() + ")"
 	return f
 }

@@ -93,6 +93,39 @@ func TestFailuresThatAreNotTheModels(t *testing.T) {
 	}
 }
 
+// An answer that is cut where few tokens were left is no fault of the model's.
+func TestAnAnswerCutForLackOfTokens(t *testing.T) {
+	first := FirstCall(newWorld(t).input, now)
+	for _, tc := range []struct {
+		name    string
+		ceiling int64
+		step    scripted.Step
+		said    string
+	}{
+		{"all thought, with room", first + maxTurnTokens - minTurnTokens, scripted.Step{Cut: true}, "thinks less"},
+		{"all thought, with little room", first + maxTurnTokens - minTurnTokens - 1, scripted.Step{Cut: true},
+			"raise spec.tokenCeiling of the DiagnosisRecipe or the daily token budget (few tokens were left"},
+		{"half a verdict, with room", 60_000, scripted.Step{Text: `{"classification":"WORK`, Cut: true}, "cut at its length limit"},
+		{"half a verdict, with little room", first, scripted.Step{Text: `{"classification":"WORK`, Cut: true}, "cut short: few tokens were left of the token ceiling"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.input.Limits.TokenCeiling = tc.ceiling
+			out, _ := w.runScript(t, tc.step)
+			said := out.Fallback
+			if out.Err != nil {
+				f := FailureOf(w.input, out.Err)
+				if said = f.Message; f.Kind != string(llm.CutOff) || strings.Contains(said, "thinks less") != (tc.said == "thinks less") {
+					t.Errorf("%+v", f)
+				}
+			}
+			if !strings.Contains(said, tc.said) {
+				t.Errorf("it says %q, want %q", said, tc.said)
+			}
+		})
+	}
+}
+
 // A model's odd calls are answered, and the run goes on.
 func TestOddCallsEndNoRun(t *testing.T) {
 	big := strings.Repeat("x", 200_000)

@@ -12,7 +12,7 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/sampletools"
 )
 
-// TestAModelsInputIsSentOnlyWhereTheToolLetsIt, and its failure blames nobody.
+// TestAModelsInputIsSentOnlyWhereTheToolLetsIt, and it is evidence of nothing.
 func TestAModelsInputIsSentOnlyWhereTheToolLetsIt(t *testing.T) {
 	for _, tc := range []struct {
 		name         string
@@ -24,12 +24,13 @@ func TestAModelsInputIsSentOnlyWhereTheToolLetsIt(t *testing.T) {
 		wantSearches int
 	}{
 		{"not allowed: the Tool's own is sent", false, `{"sampleInput":{"q":7}}`, false, `"success":true`, []Evidence{{As: v1alpha1.ProbeAsSystem, Success: true}}, 1},
-		{"allowed and fitting", true, `{"sampleInput":{"q":"health"}}`, false, `"success":true`, []Evidence{{As: v1alpha1.ProbeAsSystem, Success: true}}, 1},
+		{"allowed and fitting: the model is told, and it is no evidence", true, `{"sampleInput":{"q":"health"}}`, false, `"success":true`, []Evidence{{As: v1alpha1.ProbeAsSystem}}, 1},
 		{"allowed and not fitting: it is told where", true, `{"sampleInput":{"q":7}}`, false, "at /properties/q: type", nil, 0},
 		{"allowed and none given", true, `{}`, false, `"success":true`, []Evidence{{As: v1alpha1.ProbeAsSystem, Success: true}}, 1},
 		{"allowed and null", true, `{"sampleInput":null}`, false, `"success":true`, []Evidence{{As: v1alpha1.ProbeAsSystem, Success: true}}, 1},
 		{"allowed and no object", true, `{"sampleInput":"x"}`, false, "must be an object", nil, 0},
 		{"a failure of the model's input is no evidence", true, `{"sampleInput":{"q":"health"}}`, true, `"success":false`, []Evidence{{As: v1alpha1.ProbeAsSystem}}, 1},
+		{"the Tool's own, repeated by the model, is the Tool's own", true, `{"sampleInput":{ "q" : "towel" }}`, true, `"success":false`, []Evidence{{As: v1alpha1.ProbeAsSystem, Failed: true}}, 1},
 		{"a failure of the Tool's own is", true, `{}`, true, `"success":false`, []Evidence{{As: v1alpha1.ProbeAsSystem, Failed: true}}, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -47,6 +48,9 @@ func TestAModelsInputIsSentOnlyWhereTheToolLetsIt(t *testing.T) {
 			w.input.Tool.Spec.Credentials = nil
 			w.input.Tool.Spec.Probe = &v1alpha1.ToolProbe{AllowModelInput: tc.allowed, Input: &apiextensionsv1.JSON{Raw: []byte(`{"q":"towel"}`)}}
 			call := scripted.Step{ToolCalls: []llm.ToolCall{{ID: "1", Name: llm.ToolProbeAsSystem, Arguments: tc.arguments}}}
+			if strings.Contains(tc.name, "repeated") {
+				call.ToolCalls = append(call.ToolCalls, llm.ToolCall{ID: "2", Name: llm.ToolProbeAsSystem, Arguments: "{}"})
+			}
 			out, requests := w.runScript(t, call, says(v1alpha1.Unclear))
 			if got := strings.Join(answers(requests), "\n"); !strings.Contains(got, tc.want) {
 				t.Errorf("the model is answered %s, want %s", got, tc.want)
@@ -54,11 +58,19 @@ func TestAModelsInputIsSentOnlyWhereTheToolLetsIt(t *testing.T) {
 			if offered := strings.Contains(requests[0].Body, "sampleInput"); offered != tc.allowed {
 				t.Errorf("input is offered to the model: %t", offered)
 			}
-			for i := range out.Evidence {
-				out.Evidence[i].Signature = ""
-			}
 			if len(out.Evidence) != len(tc.wantEvidence) || len(out.Evidence) == 1 && out.Evidence[0] != tc.wantEvidence[0] {
 				t.Errorf("evidence %+v, want %+v", out.Evidence, tc.wantEvidence)
+			}
+			wantClass := v1alpha1.Intermittent // lowered
+			if len(tc.wantEvidence) == 1 && tc.wantEvidence[0].Success {
+				wantClass = v1alpha1.Working
+			}
+			if tc.wantEvidence == nil || tc.wantEvidence[0] == (Evidence{As: v1alpha1.ProbeAsSystem}) {
+				wantClass = v1alpha1.Unclear
+			}
+			out.Output = Output{Classification: v1alpha1.Working}
+			if got := Decide(w.input, out, now).Diagnosis.Classification; got != wantClass {
+				t.Errorf("a claim that it works becomes %s, want %s", got, wantClass)
 			}
 			if server.Searches() != tc.wantSearches {
 				t.Errorf("%d searches", server.Searches())

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -202,6 +203,36 @@ func TestWhatIsCutSaysSo(t *testing.T) {
 	if !strings.Contains(held["report"], "h…\n") {
 		t.Errorf("a long header is not cut: %s", held["report"])
 	}
+}
+
+// TestTheLongestFirstCall holds what DiagnosisRecipe and docs/diagnosis.md say that a first call may cost.
+func TestTheLongestFirstCall(t *testing.T) {
+	in, rare := inputOf(), strings.Repeat("ሀ", 10_000)
+	wantAtMost := func(what string, most int64) {
+		if got := FirstCall(in, now); got > most || got < most*4/5 {
+			t.Errorf("%s may cost %d, documented as %d", what, got, most)
+		}
+	}
+	wantAtMost("a short report", 3_000)
+	in.Job.Spec.Error.Body, in.Job.Spec.Error.Message = rare[:v1alpha1.MaxErrorBody], rare[:3000]
+	wantAtMost("a long report", 10_000)
+	in.Job.Spec.Error.Headers, in.Job.Spec.Note = map[string]v1alpha1.HeaderValue{}, rare[:1500]
+	for i := range 20 {
+		in.Job.Spec.Error.Headers[fmt.Sprintf("h%02d-%s", i, strings.Repeat("x", 60))] = v1alpha1.HeaderValue(rare[:900])
+	}
+	signature := v1alpha1.ErrorSignature(strings.Repeat("s", 128))
+	for _, scope := range v1alpha1.Scopes() {
+		withRow(scope, v1alpha1.StateDown, v1alpha1.TechnicallyBroken, signature)(&in)
+		status := &in.Rows[len(in.Rows)-1].Status
+		for range 8 {
+			status.History = append(status.History, v1alpha1.HealthHistoryEntry{Status: v1alpha1.StateDegraded, Classification: v1alpha1.UserSpecificTechnical,
+				ErrorSignature: signature, Note: rare[:498], By: strings.Repeat("b", 128)})
+		}
+		for range 32 {
+			status.Cooldowns = append(status.Cooldowns, v1alpha1.Cooldown{ErrorSignature: signature, Until: *timePtr(now.Add(time.Hour))})
+		}
+	}
+	wantAtMost("a long report with long histories", 36_000)
 }
 
 // TestATypicalFirstCallIsSmall holds what is sent first to what a look at it explains: a change that makes every

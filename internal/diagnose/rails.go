@@ -46,7 +46,7 @@ func rail(in Input, out Outcome, now time.Time) *verdict {
 	if out.Fallback != "" {
 		v.asked = Output{Classification: v1alpha1.Unclear}
 		v.because("no usable verdict: " + out.Fallback)
-		v.noState = out.Exhausted && !v.evidence.failed // An empty purse says nothing about the tool.
+		v.noState = (out.Exhausted || out.Unpaid) && !v.evidence.failed // An empty purse says nothing about the tool.
 	}
 	v.class = v.asked.Classification
 	for _, hold := range rails {

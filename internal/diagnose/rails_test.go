@@ -22,6 +22,11 @@ func reads(in *Input) {
 	in.Tool = &v1alpha1.Tool{Spec: v1alpha1.ToolSpec{Safety: v1alpha1.SafetySafeProbe}}
 }
 
+// reporting makes the report one of a status.
+func reporting(status int32) func(*Input) {
+	return func(in *Input) { in.Job.Spec.Error.HTTPStatus = &status }
+}
+
 func signed(signature v1alpha1.ErrorSignature) func(*Input) {
 	return func(in *Input) { in.Signature = signature }
 }
@@ -56,7 +61,7 @@ func adjusting(class v1alpha1.Classification, list ...v1alpha1.CooldownAdjustmen
 
 // TestEveryChangeLeavesItsReason goes through the clauses of design §5 one by one.
 func TestEveryChangeLeavesItsReason(t *testing.T) {
-	systemRefused := Evidence{As: v1alpha1.ProbeAsSystem, Failed: true, Signature: "http-401"}
+	systemRefused := Evidence{As: v1alpha1.ProbeAsSystem, Failed: true, Refused: true}
 	hour := now.Add(time.Hour)
 	guess := v1alpha1.HealthHistoryEntry{Status: v1alpha1.StateDegraded, Classification: v1alpha1.Intermittent, ErrorSignature: "http-5xx", By: health.ByEngine("diag-0")}
 	undecided := guess
@@ -85,7 +90,7 @@ func TestEveryChangeLeavesItsReason(t *testing.T) {
 			reasons:  []string{"lowered from TECHNICALLY_BROKEN: only the system's credential was refused"},
 		},
 		{
-			name: "it is one where the report is about a refused credential, too", input: inputOf(anonymous, signed("http-401")), evidence: []Evidence{systemRefused},
+			name: "it is one where the report is about a refused credential, too", input: inputOf(anonymous, signed("http-401"), reporting(401)), evidence: []Evidence{systemRefused},
 			output: Output{Classification: v1alpha1.TechnicallyBroken}, want: "TECHNICALLY_BROKEN PROJECT",
 			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN cool=http-401/5m0s"},
 		},

@@ -29,6 +29,7 @@ func (d dice) input() Input {
 	in.Job.Spec.OriginatingUserID = pick[v1alpha1.UserID](d, "alice", "alice", "", "_system")
 	in.Job.Spec.OriginatingSessionID = pick(d, "s1", "s1", "")
 	in.Signature = pick[v1alpha1.ErrorSignature](d, "http-5xx", "http-401", "timeout")
+	reporting(pick[int32](d, 503, 401))(&in)
 	pick(d, func(*Input) {}, recheck, func(in *Input) { in.Job.Spec.Trigger = v1alpha1.TriggerSystemEvent })(&in)
 	pick(d, func(*Input) {}, writes, reads)(&in)
 	for _, scope := range v1alpha1.Scopes() {

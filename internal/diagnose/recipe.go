@@ -13,6 +13,9 @@ import (
 // maxModels bounds the models of a recipe, as its schema does.
 const maxModels = 4
 
+// Bounds of a recipe's token limits, in tokens, as in its schema.
+const minTokenTarget, minTokenCeiling, maxTokenLimit = 1000, 10_000, 1_000_000
+
 // errRecipe is what every refused recipe has in common.
 var errRecipe = errors.New("the recipe cannot be used")
 
@@ -79,8 +82,8 @@ func limitsOf(spec v1alpha1.DiagnosisRecipeSpec) (Limits, error) {
 	problem := errors.Join(
 		within(&maxProbes, "maxProbes", wide(spec.MaxProbes), 0, v1alpha1.MaxProbeAudits),
 		within(&maxIterations, "maxIterations", wide(spec.MaxIterations), 1, 6),
-		within(&limits.TokenTarget, "tokenTarget", spec.TokenTarget, 1000, 1_000_000),
-		within(&limits.TokenCeiling, "tokenCeiling", spec.TokenCeiling, 10_000, 1_000_000),
+		within(&limits.TokenTarget, "tokenTarget", spec.TokenTarget, minTokenTarget, maxTokenLimit),
+		within(&limits.TokenCeiling, "tokenCeiling", spec.TokenCeiling, minTokenCeiling, maxTokenLimit),
 		within(&seconds, "activeDeadlineSeconds", wide(spec.ActiveDeadlineSeconds), 5, 900),
 	)
 	limits.MaxProbes, limits.MaxIterations = int(maxProbes), int(maxIterations)

@@ -21,15 +21,18 @@ const (
 // errDeadline means that a diagnosis took too long.
 var errDeadline = fmt.Errorf("the diagnosis ran into its deadline (%w)", context.DeadlineExceeded)
 
+// errShort says why an answer was cut that is no fault of the model.
+var errShort = errors.New("few tokens were left of the token ceiling or of a daily budget")
+
 // run is one diagnosis on its way.
 type run struct {
 	engine   *Engine
 	in       Input
 	chat     llm.Chat
 	messages []llm.Message
-	free     bool                // asking costs nothing
 	read     bool                // the health was read
 	probed   map[probeKey]string // what each probe answered
+	short    bool                // the last answer had to be shorter than a turn's, because few tokens were left
 	limited  bool                // a probe was asked for beyond the limit
 	out      Outcome
 }
@@ -38,13 +41,12 @@ type run struct {
 func (e *Engine) Run(ctx context.Context, in Input, chat llm.Chat) Outcome {
 	ctx, cancel := context.WithTimeoutCause(ctx, in.Limits.Deadline, fmt.Errorf("%w: it may take %s", errDeadline, in.Limits.Deadline))
 	defer cancel()
-	_, free := chat.(llm.Builtin)
-	r := &run{engine: e, in: in, chat: chat, free: free, messages: opening(in, e.Clock.Now()), probed: map[probeKey]string{}}
+	r := &run{engine: e, in: in, chat: chat, messages: opening(in, e.Clock.Now()), probed: map[probeKey]string{}}
 	answer, err := r.converse(ctx)
 	var unusable unusableError
 	switch {
 	case errors.As(err, &unusable):
-		r.out.Fallback = unusable.Error()
+		r.out.Fallback, r.out.Exhausted, r.out.Unpaid = unusable.why, unusable.exhausted, unusable.unpaid
 	case err != nil:
 		r.out.Err = err
 	default:
@@ -58,15 +60,21 @@ func opening(in Input, now time.Time) []llm.Message {
 	return []llm.Message{{Role: llm.RoleSystem, Content: systemPrompt}, {Role: llm.RoleUser, Content: userPrompt(in, now)}}
 }
 
-// unusableError says why a conversation ended without an answer, where that is no fault of the connection.
-type unusableError string
+// unusableError says why a conversation ended without an answer, where that is no fault of the connection: for what the
+// next call costs.
+type unusableError struct {
+	why               string
+	exhausted, unpaid bool // as in Outcome
+}
 
-func (e unusableError) Error() string { return string(e) }
+func (e unusableError) Error() string { return e.why }
 
 // parse reads the verdict in the last answer.
 func (r *run) parse(answer llm.Response) {
 	output, err := Parse(answer.Message.Content)
 	switch {
+	case err != nil && answer.Cut && r.short:
+		r.out.Fallback = err.Error() + "; it was cut short: " + errShort.Error()
 	case err != nil && answer.Cut:
 		r.out.Fallback = err.Error() + "; it was cut at its length limit"
 	case err != nil:
@@ -100,24 +108,30 @@ func (r *run) converse(ctx context.Context) (llm.Response, error) {
 	}
 }
 
-// ask begins a turn, if its worst case is left of the run's ceiling and of the daily budgets.
+// ask takes a turn. Each model that is asked in it is paid for by itself.
 func (r *run) ask(ctx context.Context, tools []llm.Tool) (llm.Response, error) {
 	if ctx.Err() != nil {
 		return llm.Response{}, context.Cause(ctx)
 	}
-	request := llm.Request{Messages: r.messages, Tools: tools, MaxTokens: maxTurnTokens}
-	if r.free {
+	answer, err := r.chat.Complete(ctx, llm.Request{Messages: r.messages, Tools: tools, MaxTokens: maxTurnTokens, Try: r.try})
+	if !errors.As(err, new(unusableError)) {
 		r.out.Usage.Turns++
-		return r.chat.Complete(ctx, request)
 	}
-	hold, err := r.afford(ctx, &request)
-	if err != nil {
-		return llm.Response{}, err
+	var failure *llm.Failure
+	if r.short && errors.As(err, &failure) && failure.Kind == llm.CutOff {
+		err = fmt.Errorf("%w: %w", errShort, err)
 	}
-	r.out.Usage.Turns++
-	answer, err := r.chat.Complete(ctx, request)
-	r.pay(ctx, hold, request, answer, err)
 	return answer, err
+}
+
+// try lets one model be asked, if its worst case is left of the run's ceiling and of the daily budgets.
+func (r *run) try(ctx context.Context, request *llm.Request) (func(llm.Response, error), error) {
+	hold, err := r.afford(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	r.short = request.MaxTokens < maxTurnTokens
+	return func(answer llm.Response, err error) { r.pay(ctx, hold, *request, answer, err) }, nil
 }
 
 // tidy returns an assistant's message as it may go back to the endpoint: bounded, every call with an id of its own, a

@@ -124,7 +124,7 @@ func TestAModelProbesAsBothInOneTurnAndDecides(t *testing.T) {
 			{As: v1alpha1.ProbeAsUser, Possible: true, StatusCode: ptr.To[int32](401), ErrorSignature: "http-401"},
 			{As: v1alpha1.ProbeAsSystem, Possible: true, Success: true, StatusCode: ptr.To[int32](200)},
 		},
-		Evidence: []Evidence{{As: v1alpha1.ProbeAsUser, Failed: true, Signature: "http-401"}, {As: v1alpha1.ProbeAsSystem, Success: true}},
+		Evidence: []Evidence{{As: v1alpha1.ProbeAsUser, Failed: true, Refused: true}, {As: v1alpha1.ProbeAsSystem, Success: true}},
 		Usage:    v1alpha1.Usage{Turns: 2, PromptTokens: 2700, CompletionTokens: 100},
 		Output:   Output{Classification: v1alpha1.UserSpecificTechnical, HumanNote: "so be it"},
 	}
@@ -479,13 +479,20 @@ func TestAProbeFailsAtTheToolsOwnHost(t *testing.T) {
 }
 
 func TestTheSameProbeIsOneWhateverTheOrderOfItsInput(t *testing.T) {
-	r := &run{in: Input{Tool: &v1alpha1.Tool{Spec: v1alpha1.ToolSpec{Probe: &v1alpha1.ToolProbe{AllowModelInput: true}}}}}
+	r := &run{in: Input{Tool: &v1alpha1.Tool{Spec: v1alpha1.ToolSpec{
+		Probe: &v1alpha1.ToolProbe{AllowModelInput: true}, Endpoint: &v1alpha1.ToolEndpoint{MCP: &v1alpha1.MCPEndpoint{}}}}}}
 	key := func(arguments string) probeKey { return r.keyOf(v1alpha1.ProbeAsUser, arguments) }
 	if key(`{"sampleInput":{"a":1,"b":2}}`) != key(`{ "sampleInput": {"b":2, "a":1} }`) {
 		t.Error("the same input in another order is another probe")
 	}
 	if key(`{"sampleInput":{"a":1}}`) == key(`{"sampleInput":{"a":2}}`) || key(`{}`) == key(`{"sampleInput":{"a":1}}`) {
 		t.Error("another input is the same probe")
+	}
+	if key(`{"sampleInput":{"a":9007199254740992}}`) == key(`{"sampleInput":{"a":9007199254740993}}`) {
+		t.Error("two large numbers are the same probe")
+	}
+	if key(`{}`) != key(`{"sampleInput":{}}`) {
+		t.Error("no input is another probe than none declared")
 	}
 	r.in.Tool.Spec.Probe.AllowModelInput = false
 	if key(`{"sampleInput":{"a":1}}`) != key(`{}`) {

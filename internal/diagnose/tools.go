@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,11 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
-	"github.com/agrajag-dev/agrajag/internal/classify"
 	"github.com/agrajag-dev/agrajag/internal/llm"
 	"github.com/agrajag-dev/agrajag/internal/probe"
 	"github.com/agrajag-dev/agrajag/internal/redact"
-	"github.com/agrajag-dev/agrajag/internal/registry"
 	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
@@ -32,7 +31,7 @@ var noParameters = json.RawMessage(`{"type":"object","properties":{},"additional
 
 // inputParameters is the schema of a probe's arguments where the Tool lets the model choose input (specification §6.1).
 var inputParameters = json.RawMessage(`{"type":"object","properties":{"sampleInput":{"type":"object","description":` +
-	`"Minimal valid input for the tool. Left out, the input that its owner declared is sent."}},"additionalProperties":false}`)
+	`"Minimal valid input for the tool. Left out, the input that its owner declared is sent; only that is evidence for a verdict."}},"additionalProperties":false}`)
 
 // tools are what the model may call.
 func tools(in Input) []llm.Tool {
@@ -88,7 +87,8 @@ func encode(v any) string {
 	return string(data)
 }
 
-// probeKey says which probe it is: as whom, and with what input of the model's, if the Tool lets it choose any.
+// probeKey says which probe it is: as whom, and with what input of the model's, if the Tool lets it choose any
+// and it is not the Tool's own.
 type probeKey struct {
 	as    v1alpha1.ProbeIdentity
 	input string
@@ -96,7 +96,10 @@ type probeKey struct {
 
 // modelChoosesInput reports whether the Tool lets a model choose what a probe sends.
 func (in Input) modelChoosesInput() bool {
-	return in.Tool != nil && in.Tool.Spec.Probe != nil && in.Tool.Spec.Probe.AllowModelInput
+	if in.Tool == nil || in.Tool.Spec.Probe == nil || in.Tool.Spec.Endpoint == nil {
+		return false
+	}
+	return in.Tool.Spec.Probe.AllowModelInput && in.Tool.Spec.Endpoint.MCP != nil // See probe.Target.AllowModelInput.
 }
 
 // keyOf returns the key of a probe that the model calls, with its input in one form.
@@ -106,12 +109,30 @@ func (r *run) keyOf(as v1alpha1.ProbeIdentity, arguments string) probeKey {
 		return key
 	}
 	var chosen struct {
-		SampleInput any `json:"sampleInput"`
+		SampleInput json.RawMessage `json:"sampleInput"`
 	}
-	if json.Unmarshal([]byte(arguments), &chosen) == nil && chosen.SampleInput != nil {
-		key.input = encode(chosen.SampleInput)
+	if json.Unmarshal([]byte(arguments), &chosen) != nil {
+		return key
+	}
+	own := json.RawMessage("{}") // what a Tool sends that declares none
+	if declared := r.in.Tool.Spec.Probe.Input; declared != nil {
+		own = declared.Raw
+	}
+	if input := oneForm(chosen.SampleInput); input != oneForm(own) {
+		key.input = input
 	}
 	return key
+}
+
+// oneForm returns JSON as every spelling of it is written, with numbers as they are; "" for none and for null.
+func oneForm(raw json.RawMessage) string {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var value any
+	if decoder.Decode(&value) != nil || value == nil {
+		return ""
+	}
+	return encode(value)
 }
 
 // probe probes the tool, records it, and returns the answer for the model. The same probe once more is answered from
@@ -124,6 +145,9 @@ func (r *run) probe(ctx context.Context, as v1alpha1.ProbeIdentity, arguments st
 	if len(r.out.Evidence) >= r.in.Limits.MaxProbes || len(r.out.Probes) >= v1alpha1.MaxProbeAudits {
 		r.limited = true
 		return refusal(limitReached)
+	}
+	if key.input == "" {
+		arguments = "{}" // The Tool's own input, also where the model repeats it.
 	}
 	result := r.send(ctx, as, arguments)
 	finding := r.findingOf(result)
@@ -141,11 +165,13 @@ func (r *run) probe(ctx context.Context, as v1alpha1.ProbeIdentity, arguments st
 	r.out.Probes = append(r.out.Probes, audit)
 	if finding.Possible {
 		// A probe whose own input was refused says as little about the tool as one that was asked for a credential.
-		// Nor does one that failed with what the model made up: it could be led to something that always fails.
-		refused := finding.AuthChallenge || finding.Classification == v1alpha1.UserInput || result.ByModel
+		refused := finding.AuthChallenge || finding.Classification == v1alpha1.UserInput
+		// Nor does one with what the model made up: it could be led to something that always fails, or that works while
+		// all else is down.
+		counts := !result.ByModel
 		r.out.Evidence = append(r.out.Evidence, Evidence{
-			As: as, Success: finding.Success, Failed: !finding.Success && !refused, Challenged: finding.AuthChallenge,
-			Signature: finding.ErrorSignature,
+			As: as, Success: counts && finding.Success, Failed: counts && !finding.Success && !refused, Challenged: finding.AuthChallenge,
+			Refused: finding.Refused,
 		})
 	}
 	r.probed[key] = framed("probe as "+string(as), finding)
@@ -200,9 +226,9 @@ func (r *run) findingOf(result probe.Result) llm.ProbeFinding {
 		DurationMs: max(result.Duration.Milliseconds(), 0), StatusCode: result.StatusCode, AuthChallenge: result.AuthChallenge,
 	}
 	if e := result.Error; e != nil && !result.Success {
-		call := classify.Call{Tool: string(r.in.Job.Spec.ToolName), EndpointHost: registry.EndpointHost(r.in.Tool)}
-		verdict := r.in.Rules.Classify(call, *e, result.At)
+		verdict := r.in.classify(*e, result.At)
 		finding.ErrorSignature, finding.Classification = verdict.Signature, verdict.Class
+		finding.Refused = refuses(verdict.Class, result.StatusCode)
 		finding.Response = clean(text.Cut(e.Message, maxMessage) + " " + text.Cut(e.Body, maxBody))
 		finding.Cut = strings.HasSuffix(finding.Response, "…")
 	}
@@ -222,7 +248,7 @@ func cleanAll(values ...*string) {
 func healthFinding(in Input, now time.Time) llm.HealthFinding {
 	finding := llm.HealthFinding{
 		Now: now.UTC().Truncate(time.Second), ToolName: text.Plain(string(in.Job.Spec.ToolName), 256), Scope: in.scope(), Trigger: in.Job.Spec.Trigger,
-		ErrorSignature: in.Signature, OriginatingUserID: text.Plain(in.user(), 256), Locale: text.Plain(in.Job.Spec.Locale, 35),
+		ErrorSignature: in.Signature, Refused: in.reportsRefusal(), OriginatingUserID: text.Plain(in.user(), 256), Locale: text.Plain(in.Job.Spec.Locale, 35),
 		ToolKnown: in.Tool != nil, ProbesOnlyRead: in.probesOnlyRead(), Rows: []llm.RowFinding{},
 	}
 	if in.Tool == nil {

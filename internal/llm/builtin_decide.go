@@ -2,6 +2,7 @@ package llm
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -54,18 +55,20 @@ func (f findings) decide() verdict {
 
 // onlyUserFails decides where the user's probe failed and no other did.
 func (f findings) onlyUserFails(system outcome) verdict {
-	auth := isAuth(f.user.ErrorSignature)
+	refused := f.user.Refused
 	switch class := f.user.Classification; {
 	case class == v1alpha1.UserPermission && system == works:
 		return f.verdict(class, v1alpha1.ScopeUser, 0, "The tool works, but this user may not use it")
 	case class == v1alpha1.Intermittent || class == v1alpha1.UserInput || class == v1alpha1.UserPermission:
 		return f.failing(class, v1alpha1.ScopeUser)
-	case system == works || system == challenges && auth:
+	case system == works || system == challenges && refused:
 		v := f.verdict(v1alpha1.UserSpecificTechnical, v1alpha1.ScopeUser, 0, "The tool fails for this user alone")
-		hint := f.hint(auth)
+		// What is paid for is no matter of the token.
+		spent := f.user.StatusCode == http.StatusPaymentRequired || f.user.StatusCode == http.StatusTooManyRequests
+		hint := f.hint(refused && !spent)
 		v.UserActionHint = &hint
 		return v
-	case auth:
+	case refused:
 		return f.verdict(v1alpha1.Unclear, v1alpha1.ScopeUser, 0, "The user's credential was refused, and nothing shows whether others are")
 	default:
 		return f.failing(class, f.health.Scope)
@@ -98,7 +101,7 @@ func (f findings) hint(auth bool) string {
 // everyoneFails decides where the system's probe failed and the user's did not succeed.
 func (f findings) everyoneFails() verdict {
 	// One bad credential of ours says nothing about the credentials of others.
-	if refused := isAuth(f.system.ErrorSignature); refused && outcomeOf(f.user) != fails && !isAuth(f.health.ErrorSignature) {
+	if f.system.Refused && outcomeOf(f.user) != fails && !f.health.Refused {
 		return f.verdict(v1alpha1.Unclear, f.health.Scope, 0, "The system's own credential was refused, which proves no outage")
 	}
 	return f.failing(f.system.Classification, f.health.Scope)
@@ -123,7 +126,7 @@ func (f findings) failing(class v1alpha1.Classification, scope v1alpha1.Scope) v
 // someoneSucceeds decides where a probe succeeded and none contradicts it.
 func (f findings) someoneSucceeds(user outcome) verdict {
 	switch {
-	case f.health.OriginatingUserID != "" && user == notProbed && isAuth(f.health.ErrorSignature):
+	case f.health.OriginatingUserID != "" && user == notProbed && f.health.Refused:
 		return f.verdict(v1alpha1.Unclear, v1alpha1.ScopeUser, 0,
 			"The tool works, but the report is about the user's credential, which could not be tried")
 	case f.health.ProbesOnlyRead && !f.health.Trigger.IsRecheck():
@@ -144,16 +147,11 @@ func (f findings) nothingProbed(system outcome) verdict {
 	switch {
 	case f.sameLately() > 0:
 		return f.verdict(v1alpha1.Intermittent, f.health.Scope, knownGlitch, note+"; the same error was met within the hour")
-	case f.health.OriginatingUserID != "" && isAuth(f.health.ErrorSignature):
+	case f.health.OriginatingUserID != "" && f.health.Refused:
 		return f.verdict(v1alpha1.Unclear, v1alpha1.ScopeUser, 0, note+"; the report is about the user's credential")
 	default:
 		return f.verdict(v1alpha1.Unclear, f.health.Scope, 0, note)
 	}
-}
-
-// isAuth reports whether an error is about who is calling.
-func isAuth(signature v1alpha1.ErrorSignature) bool {
-	return strings.HasPrefix(string(signature), "http-401") || signature == "http-403"
 }
 
 // summary says in a few words what each probe found, as in "as alice: HTTP 401, as system: works".

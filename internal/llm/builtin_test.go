@@ -56,7 +56,7 @@ func talk(t *testing.T, health HealthFinding, answers map[string]any) (turns [][
 func TestBuiltinDecides(t *testing.T) {
 	works := ProbeFinding{Possible: true, Success: true, StatusCode: 200}
 	failed := func(status int, signature v1alpha1.ErrorSignature, class v1alpha1.Classification) ProbeFinding {
-		return ProbeFinding{Possible: true, StatusCode: status, ErrorSignature: signature, Classification: class}
+		return ProbeFinding{Possible: true, StatusCode: status, ErrorSignature: signature, Classification: class, Refused: status == 401 || status == 403}
 	}
 	broken, refused := failed(503, "http-5xx", v1alpha1.Unclear), failed(401, "http-401", v1alpha1.Unclear)
 	forbidden, limited := failed(403, "http-403", v1alpha1.UserPermission), failed(429, "http-429", v1alpha1.Intermittent)
@@ -77,8 +77,8 @@ func TestBuiltinDecides(t *testing.T) {
 	lately := history(entry{5 * time.Minute, v1alpha1.StateDegraded}, entry{20 * time.Minute, v1alpha1.StateDown})
 	tests := []struct {
 		name         string
-		user, system any // what the probes answer; a nil user is no originating user
-		reported     v1alpha1.ErrorSignature
+		user, system any                     // what the probes answer; a nil user is no originating user
+		reported     v1alpha1.ErrorSignature // http-401 is one about who called
 		rows         []RowFinding
 		onlyReads    bool
 		want         string // classification, scope, minutes to recovery, hint or not
@@ -122,7 +122,7 @@ func TestBuiltinDecides(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			health := HealthFinding{ErrorSignature: "http-5xx", Rows: tc.rows, Trigger: v1alpha1.TriggerToolCallError, ProbesOnlyRead: tc.onlyReads}
 			if tc.reported != "" {
-				health.ErrorSignature = tc.reported
+				health.ErrorSignature, health.Refused = tc.reported, strings.HasPrefix(string(tc.reported), "http-401")
 			}
 			wantTurns := [][]string{{ToolHealthRead}, {ToolProbeAsSystem}}
 			if tc.user != nil {
@@ -160,6 +160,7 @@ func TestBuiltinAddressesTheUserInTheUsersLanguage(t *testing.T) {
 	}{
 		{"", 401, "Renew your sign-in or token for search; others can use it."},
 		{"en-GB", 500, "search fails with your account only: check your account there; others can use it."},
+		{"en", 429, "search fails with your account only: check your account there; others can use it."},
 		{"de", 401, "Bitte Anmeldung oder Token für search erneuern; für andere funktioniert es."},
 		{"de-AT", 500, "search scheitert nur mit deinem Konto: bitte das Konto dort prüfen; für andere funktioniert es."},
 		{"DE-CH", 401, "Bitte Anmeldung oder Token für search erneuern; für andere funktioniert es."},
@@ -167,7 +168,7 @@ func TestBuiltinAddressesTheUserInTheUsersLanguage(t *testing.T) {
 	}
 	for _, tc := range tests {
 		_, v := talk(t, HealthFinding{OriginatingUserID: "alice", Locale: tc.locale}, map[string]any{
-			ToolProbeAsUser:   ProbeFinding{Possible: true, StatusCode: tc.status, ErrorSignature: v1alpha1.ErrorSignature(fmt.Sprintf("http-%d", tc.status))},
+			ToolProbeAsUser:   ProbeFinding{Possible: true, StatusCode: tc.status, Refused: tc.status < 500},
 			ToolProbeAsSystem: ProbeFinding{Possible: true, Success: true},
 		})
 		if v.UserActionHint == nil || *v.UserActionHint != tc.want {

@@ -88,6 +88,11 @@ type Failure struct {
 // Error says what happened, model by model.
 func (f *Failure) Error() string { return f.message }
 
+// and returns the failure with more to say.
+func (f *Failure) and(more string) *Failure {
+	return &Failure{Kind: f.Kind, Wait: f.Wait, message: text.Plain(f.message+"; "+more, maxFailures)}
+}
+
 // maxFailures bounds the text of a Failure, in bytes: four models' errors.
 const maxFailures = 1400
 

@@ -28,6 +28,8 @@ type ProbeFinding struct {
 	// ErrorSignature and Classification are what the rules say about a failed probe.
 	ErrorSignature v1alpha1.ErrorSignature `json:"errorSignature,omitempty"`
 	Classification v1alpha1.Classification `json:"classification,omitempty"`
+	// Refused says that the failure is about who called: the credential, a right or an allowance.
+	Refused bool `json:"callerRefused,omitempty"`
 	// AuthChallenge is true if the probe carried no credential and was asked for one: the tool was reached.
 	AuthChallenge bool `json:"authChallenge,omitempty"`
 	// Response is the beginning of a failed probe's answer, without secrets.
@@ -47,6 +49,8 @@ type HealthFinding struct {
 	Trigger  v1alpha1.Trigger `json:"trigger"`
 	// ErrorSignature is the kind of error that was reported.
 	ErrorSignature v1alpha1.ErrorSignature `json:"errorSignature"`
+	// Refused says that the reported error is about who called, as for a probe.
+	Refused bool `json:"callerRefused,omitempty"`
 	// OriginatingUserID is the user for whom the tool was called; empty: nobody.
 	OriginatingUserID string `json:"originatingUserId,omitempty"`
 	// Locale is the language in which the user is addressed; empty: English.

@@ -18,7 +18,7 @@ const (
 // Chat continues a conversation.
 type Chat interface {
 	// Complete returns the next message of the assistant. An error means that nothing came back that could be used; its
-	// text holds no credential, and Usage says what that cost all the same.
+	// text holds no credential, and Usage says what that cost all the same. What Request.Try refused at once is returned as it is.
 	Complete(ctx context.Context, r Request) (Response, error)
 }
 
@@ -29,6 +29,9 @@ type Request struct {
 	Tools []Tool
 	// MaxTokens bounds the answer, in tokens; 0: the endpoint's own limit.
 	MaxTokens int
+	// Try is called before each model is asked, where asking costs something. It may lower MaxTokens; done is then called
+	// with what came of it, nil error or the model's own. An error means that the model must not be asked. Nil: nobody counts.
+	Try func(ctx context.Context, r *Request) (done func(Response, error), err error)
 }
 
 // Message is one message of a conversation.

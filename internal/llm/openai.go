@@ -11,6 +11,8 @@ import (
 
 	openai "github.com/sashabaranov/go-openai"
 	"k8s.io/utils/clock"
+
+	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
 const (
@@ -67,7 +69,13 @@ func (o *openAI) Complete(ctx context.Context, r Request) (Response, error) {
 	var failures []*Failure
 	var spent Usage
 	for _, model := range o.models {
-		response, err := o.ask(ctx, model, r)
+		response, tried, err := o.try(ctx, model, r)
+		if !tried && len(failures) == 0 {
+			return Response{}, err
+		}
+		if !tried && ctx.Err() == nil {
+			return Response{Usage: spent}, sum(o.models, failures).and(fmt.Sprintf("model %s was not asked: %v", text.Plain(model, maxModelName), err))
+		}
 		spent.Prompt += response.Usage.Prompt
 		spent.Completion += response.Usage.Completion
 		response.Usage = spent
@@ -83,6 +91,22 @@ func (o *openAI) Complete(ctx context.Context, r Request) (Response, error) {
 		}
 	}
 	return Response{Usage: spent}, sum(o.models, failures)
+}
+
+// try asks one model, if r.Try lets it.
+func (o *openAI) try(ctx context.Context, model string, r Request) (response Response, tried bool, err error) {
+	done := func(Response, error) {}
+	if r.Try != nil {
+		if done, err = r.Try(ctx, &r); err != nil {
+			return Response{}, false, err
+		}
+	}
+	response, err = o.ask(ctx, model, r)
+	if err != nil {
+		err = o.failureOf(err)
+	}
+	done(response, err)
+	return response, true, err
 }
 
 // failureOf says what kind of failure an error of the library is.
