@@ -83,7 +83,7 @@ func (f facts) waiting(row tenancy.JobKey) (newest *v1alpha1.DiagnosisJob, error
 			continue
 		}
 		signatures[other.key.Signature] = true
-		if newest == nil || comesFirst(newest, other.job) {
+		if newest == nil || ComesFirst(newest, other.job) {
 			newest = other.job
 		}
 	}

@@ -134,12 +134,22 @@ func TestTheOldestJobOfAFaultGoesFirst(t *testing.T) {
 		}
 		return []checker.OpenJob{{Job: jobOf(name, created, nil), Key: k}}
 	}
+	begun := func(s *v1alpha1.DiagnosisJobStatus) { s.Attempts = 1 }
+	already := func(others []checker.OpenJob, change func(*v1alpha1.DiagnosisJobStatus)) []checker.OpenJob {
+		change(&others[0].Job.Status)
+		return others
+	}
 	for _, tc := range []struct {
 		name   string
+		own    func(*v1alpha1.DiagnosisJobStatus)
 		others []checker.OpenJob
 		want   bool
 	}{
 		{name: "alone", want: true},
+		{name: "a younger one that waits for its retry goes first", others: already(other("z", 2*time.Second, nil), begun)},
+		{name: "as does one whose end could not be written", others: already(other("z", 2*time.Second, nil), running(1))},
+		{name: "one's own retry goes before an older one", own: begun, others: other("a", 0, nil), want: true},
+		{name: "of two that were begun the older goes first", own: begun, others: already(other("a", 0, nil), begun)},
 		{name: "an older job of another user goes first", others: other("a", 0, nil)},
 		{name: "a younger one does not", others: other("a", 2*time.Second, nil), want: true},
 		{name: "of one second the name decides", others: other("a", time.Second, nil)},
@@ -148,7 +158,7 @@ func TestTheOldestJobOfAFaultGoesFirst(t *testing.T) {
 		{name: "another row is another fault", others: other("a", 0, func(k *tenancy.JobKey) { k.Scope, k.ScopeID = v1alpha1.ScopeUser, "bob" }), want: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := isFirst(jobOf("j", time.Second, nil), checker.Decision{Key: key}, tc.others); got != tc.want {
+			if got := isFirst(jobOf("j", time.Second, tc.own), checker.Decision{Key: key}, tc.others); got != tc.want {
 				t.Errorf("first: %v, want %v", got, tc.want)
 			}
 		})
