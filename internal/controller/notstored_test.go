@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,6 +82,53 @@ func TestAJobThatWasBegunIsNotOvertaken(t *testing.T) {
 			}
 			if retried.Status.Attempts != 2 || asked > 2 {
 				t.Errorf("begun %d times, %d runs in all", retried.Status.Attempts, asked)
+			}
+		})
+	}
+}
+
+func TestWritesAfterARunAreTriedForTwoMinutes(t *testing.T) {
+	left, waited, longest := afterRun, time.Duration(0), time.Duration(0)
+	for left.Steps > 1 { // After the last try nothing is waited for.
+		pause := left.Step()
+		waited, longest = waited+pause, max(longest, pause)
+	}
+	if waited < 2*time.Minute || waited > maxAfterRun || longest > 45*time.Second {
+		t.Errorf("tried for %s, with up to %s between two tries", waited, longest)
+	}
+}
+
+func TestWhatIsTriedAgain(t *testing.T) {
+	before := afterRun
+	afterRun = wait.Backoff{Steps: 3}
+	t.Cleanup(func() { afterRun = before })
+	passes, stays := errors.New("busy"), errors.New("refused")
+	for _, tc := range []struct {
+		name        string
+		interrupted bool
+		errors      []error
+		want        error
+		wantTries   int
+	}{
+		{name: "what is written at once", errors: []error{nil}, wantTries: 1},
+		{name: "what is written after all", errors: []error{passes, nil}, wantTries: 2},
+		{name: "what is refused", errors: []error{passes, stays}, want: stays, wantTries: 2},
+		{name: "what never passes", errors: []error{passes, passes, passes}, want: passes, wantTries: 3},
+		{name: "what was interrupted before is no success", interrupted: true, want: context.Canceled},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if tc.interrupted {
+				cancel()
+			}
+			tries := 0
+			err := persist(ctx, func(err error) bool { return errors.Is(err, passes) }, func() error {
+				tries++
+				return tc.errors[tries-1]
+			})
+			if !errors.Is(err, tc.want) || tries != tc.wantTries {
+				t.Errorf("%v after %d tries, want %v after %d", err, tries, tc.want, tc.wantTries)
 			}
 		})
 	}
