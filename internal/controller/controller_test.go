@@ -42,6 +42,14 @@ func closedAt(after time.Duration, attempts int32, reason v1alpha1.CloseReason) 
 	}
 }
 
+// endedFor is how a job without a run closes.
+func endedFor(why string) func(*v1alpha1.DiagnosisJobStatus) {
+	return func(s *v1alpha1.DiagnosisJobStatus) {
+		closedAt(0, 0, v1alpha1.CloseDone)(s)
+		setConditions(&s.Conditions, 1, t0, condition(v1alpha1.ConditionComplete, true, why, ""))
+	}
+}
+
 func preserved(s *v1alpha1.DiagnosisJobStatus) {
 	closedAt(0, 1, v1alpha1.CloseStale)(s)
 	s.Decision = &v1alpha1.RunDecision{Action: v1alpha1.RunPreserve}
@@ -57,8 +65,9 @@ func TestClosedJobsGoWhenTheirTimeIsOver(t *testing.T) {
 	}{
 		{name: "a diagnosed job stays for the TTL", status: closedAt(0, 1, v1alpha1.CloseDone), now: 59 * time.Minute, wantNext: time.Minute},
 		{name: "a diagnosed job goes after the TTL", status: closedAt(0, 1, v1alpha1.CloseDone), now: time.Hour, wantGone: true},
-		{name: "a job that a rule decided stays for five minutes", status: closedAt(0, 0, v1alpha1.CloseDone), now: 4 * time.Minute, wantNext: time.Minute},
-		{name: "a job that a rule decided goes after five minutes", status: closedAt(0, 0, v1alpha1.CloseDone), now: 5 * time.Minute, wantGone: true},
+		{name: "a job that a rule decided stays for five minutes", status: endedFor(string(checker.Classified)), now: 4 * time.Minute, wantNext: time.Minute},
+		{name: "a job that a rule decided goes after five minutes", status: endedFor(string(checker.Classified)), now: 5 * time.Minute, wantGone: true},
+		{name: "a job that no budget was left for says so for the TTL", status: endedFor(v1alpha1.ReasonBudgetExhausted), now: 30 * time.Minute, wantNext: 30 * time.Minute},
 		{name: "a job that a person has to look at stays over the weekend", now: 71 * time.Hour, wantNext: time.Hour, status: preserved},
 		{name: "and goes after it", now: 72 * time.Hour, wantGone: true, status: preserved},
 		{name: "a job without verdict says why for the TTL", status: closedAt(0, 0, v1alpha1.CloseStale), now: 30 * time.Minute, wantNext: 30 * time.Minute},
