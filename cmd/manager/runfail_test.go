@@ -156,6 +156,7 @@ func TestARetryWaitsInTheJob(t *testing.T) {
 	if diff := cmp.Diff(&v1alpha1.Usage{Turns: 2, PromptTokens: 900, CompletionTokens: 10}, job.Status.Usage); diff != "" {
 		t.Errorf("both attempts cost (-want +got):\n%s", diff)
 	}
+	d.DueAt = nil // It is over.
 	if complete := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionComplete); complete.Reason != v1alpha1.ReasonDiagnosed || !cmp.Equal(d, job.Status.Decision) {
 		t.Errorf("closed as %s, receipt %+v", complete.Reason, job.Status.Decision)
 	}

@@ -86,6 +86,9 @@ func closeJob(ctx context.Context, c client.Client, recorder events.EventRecorde
 	if stalled {
 		message = text.Plain(conclusion(decide(job, *end.failure, now))+end.message, 1024)
 	}
+	if d := job.Status.Decision; d != nil {
+		d.DueAt = nil // Whatever was decided, a closed job is not run again.
+	}
 	setConditions(&job.Status.Conditions, job.Generation, now,
 		condition(v1alpha1.ConditionComplete, true, end.why, message),
 		condition(v1alpha1.ConditionReconciling, false, end.why, ""),
@@ -117,7 +120,9 @@ func conclusion(d v1alpha1.RunDecision) string {
 
 // record writes into a job's status what a run found. What it cost is added to what an earlier attempt cost.
 func record(job *v1alpha1.DiagnosisJob, out diagnose.Outcome, applied diagnose.Applied) {
-	job.Status.Probes = out.Probes
+	if len(out.Probes) > 0 { // Else what an earlier attempt probed is not forgotten.
+		job.Status.Probes = out.Probes
+	}
 	job.Status.ProbeCount += int32(len(out.Evidence))
 	if job.Status.Usage == nil {
 		job.Status.Usage = &v1alpha1.Usage{}

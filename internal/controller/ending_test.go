@@ -184,6 +184,21 @@ func TestWhatEveryAttemptCostIsAddedUp(t *testing.T) {
 	}
 }
 
+// A budget may be used up, or another job find the answer, before a retry: what was decided and probed is kept, but the
+// job waits for nothing.
+func TestAJobThatClosesBeforeItsRetryWaitsForNothing(t *testing.T) {
+	s := newSettled(t)
+	s.fail(v1alpha1.FailureProviderTransient, "503", 0)
+	s.job.Status.Probes = []v1alpha1.ProbeAudit{{As: v1alpha1.ProbeAsUser}}
+	record(s.job, diagnose.Outcome{Exhausted: true, Fallback: "used up"}, diagnose.Applied{})
+	if err := closeJob(t.Context(), s.client, s.recorder, s.job, ending{reason: v1alpha1.CloseDone, why: v1alpha1.ReasonBudgetExhausted, message: "used up"}, t0); err != nil {
+		t.Fatal(err)
+	}
+	if d := s.job.Status.Decision; d.Action != v1alpha1.RunRetry || d.Message != "503" || d.DueAt != nil || len(s.job.Status.Probes) != 1 {
+		t.Errorf("probes %+v, receipt %+v", s.job.Status.Probes, d)
+	}
+}
+
 func TestAVerdictThatCannotBeWrittenIsKept(t *testing.T) {
 	job := jobOf("j", 0, running(1))
 	job.Status.Diagnosis = &v1alpha1.Diagnosis{}
