@@ -121,7 +121,7 @@ const (
 const (
 	// ConditionComplete of a DiagnosisJob is True once it is closed, whatever the outcome.
 	ConditionComplete = "Complete"
-	// ConditionReconciling of a DiagnosisJob is True while it waits or runs.
+	// ConditionReconciling of a DiagnosisJob is True while it runs, or waits to be run once more.
 	ConditionReconciling = "Reconciling"
 	// ConditionStalled of a DiagnosisJob is True when it closed without a verdict because something has
 	// to be mended; the message says what.
@@ -142,8 +142,6 @@ const (
 
 // Reasons of Complete, Reconciling and Stalled.
 const (
-	// ReasonWaiting goes with Reconciling=True: the job is in the queue.
-	ReasonWaiting = "Waiting"
 	// ReasonDiagnosing goes with Reconciling=True: the probe loop runs.
 	ReasonDiagnosing = "Diagnosing"
 	// ReasonRetrying goes with Reconciling=True: a run failed in a way that may pass, and the job waits to be run once more;
