@@ -127,7 +127,7 @@ const (
 	// to be mended; the message says what.
 	ConditionStalled = "Stalled"
 	// ConditionWithinTokenTarget of a DiagnosisJob is True when its diagnosis cost no more than the recipe's tokenTarget,
-	// False as a warning when it cost more. It is absent where nothing was diagnosed. The verdict holds either way, so
+	// False as a warning when it cost more. It is absent where it cost none. The verdict holds either way, so
 	// generic status readers need not know it.
 	ConditionWithinTokenTarget = "WithinTokenTarget"
 )

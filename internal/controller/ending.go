@@ -82,9 +82,10 @@ func closeJob(ctx context.Context, c client.Client, recorder events.EventRecorde
 	at := metav1.NewTime(now)
 	job.Status.Phase, job.Status.CloseReason, job.Status.ClosedAt = v1alpha1.PhaseClosed, end.reason, &at
 	job.Status.ObservedGeneration = job.Generation
-	message, stalled := text.Plain(end.message, 1024), end.failure != nil
+	message, mend, stalled := text.Plain(end.message, 1024), "", end.failure != nil
 	if stalled {
 		message = text.Plain(conclusion(decide(job, *end.failure, now))+end.message, 1024)
+		mend = message
 	}
 	if d := job.Status.Decision; d != nil {
 		d.DueAt = nil // Whatever was decided, a closed job is not run again.
@@ -92,7 +93,7 @@ func closeJob(ctx context.Context, c client.Client, recorder events.EventRecorde
 	setConditions(&job.Status.Conditions, job.Generation, now,
 		condition(v1alpha1.ConditionComplete, true, end.why, message),
 		condition(v1alpha1.ConditionReconciling, false, end.why, ""),
-		condition(v1alpha1.ConditionStalled, stalled, end.why, message))
+		condition(v1alpha1.ConditionStalled, stalled, end.why, mend))
 	if err := c.Status().Update(ctx, job); err != nil {
 		return fmt.Errorf("close job %s: %w", client.ObjectKeyFromObject(job), err)
 	}
