@@ -72,11 +72,13 @@ type DiagnosisReconciler struct {
 // Reconcile runs the diagnosis of a job, or leaves it for later.
 func (r *DiagnosisReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	job := &v1alpha1.DiagnosisJob{}
-	if err := r.Client.Get(ctx, req.NamespacedName, job); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	if isEnded(job) {
+	err := r.Client.Get(ctx, req.NamespacedName, job)
+	if apierrors.IsNotFound(err) || err == nil && isEnded(job) {
+		r.waiting.remove(req.NamespacedName) // It may have ended just before it was added.
 		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("read job %s: %w", req, err)
 	}
 	d, err := r.decide(ctx, job)
 	if err != nil {
