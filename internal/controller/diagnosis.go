@@ -158,7 +158,9 @@ func (r *DiagnosisReconciler) run(ctx context.Context, job *v1alpha1.DiagnosisJo
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("job %s was interrupted: %w", client.ObjectKeyFromObject(job), err) // Whoever leads next runs it again.
 	}
-	return r.conclude(ctx, job, in, out)
+	err = r.conclude(ctx, job, in, out)
+	r.starts.found(faultOf(d).row, job.UID, checker.OnlyFor(job))
+	return err
 }
 
 // conclude writes what follows from a run, or from a budget that was too small for one, and closes the job.

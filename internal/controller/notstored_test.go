@@ -69,7 +69,7 @@ func TestAJobThatWasBegunIsNotOvertaken(t *testing.T) {
 			asked := 0
 			r := reconciler(interceptor.Funcs{}, &asked, older, retried)
 			row := health.Key{Namespace: "p", Scope: v1alpha1.ScopeProject, ScopeID: "p", Tool: "search"}
-			r.starts.begin(row, checker.Start{Job: "b", UID: "b", At: t0}, nil, 0)
+			r.starts.begin(row, "bob", checker.Start{Job: "b", UID: "b", At: t0}, nil, 0)
 			for _, job := range []*v1alpha1.DiagnosisJob{older, retried, older} {
 				if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(job)}); err != nil {
 					t.Fatal(err)
