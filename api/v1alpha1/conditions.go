@@ -121,13 +121,13 @@ const (
 const (
 	// ConditionComplete of a DiagnosisJob is True once it is closed, whatever the outcome.
 	ConditionComplete = "Complete"
-	// ConditionReconciling of a DiagnosisJob is True while it waits or runs.
+	// ConditionReconciling of a DiagnosisJob is True while it runs, or waits to be run once more.
 	ConditionReconciling = "Reconciling"
 	// ConditionStalled of a DiagnosisJob is True when it closed without a verdict because something has
 	// to be mended; the message says what.
 	ConditionStalled = "Stalled"
 	// ConditionWithinTokenTarget of a DiagnosisJob is True when its diagnosis cost no more than the recipe's tokenTarget,
-	// False as a warning when it cost more. It is absent where nothing was diagnosed. The verdict holds either way, so
+	// False as a warning when it cost more. It is absent where it cost none. The verdict holds either way, so
 	// generic status readers need not know it.
 	ConditionWithinTokenTarget = "WithinTokenTarget"
 )
@@ -142,8 +142,6 @@ const (
 
 // Reasons of Complete, Reconciling and Stalled.
 const (
-	// ReasonWaiting goes with Reconciling=True: the job is in the queue.
-	ReasonWaiting = "Waiting"
 	// ReasonDiagnosing goes with Reconciling=True: the probe loop runs.
 	ReasonDiagnosing = "Diagnosing"
 	// ReasonRetrying goes with Reconciling=True: a run failed in a way that may pass, and the job waits to be run once more;

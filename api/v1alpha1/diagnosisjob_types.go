@@ -165,7 +165,7 @@ type DiagnosisJobStatus struct {
 	// +kubebuilder:validation:MaxItems=10
 	Signals []JobSignal `json:"signals,omitempty"`
 
-	// probes is what the latest attempt probed, and what came of it.
+	// probes is what the latest attempt that probed anything probed, and what came of it.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=6

@@ -126,7 +126,7 @@ type RunDecision struct {
 	// +kubebuilder:validation:Minimum=1
 	Attempt int32 `json:"attempt"`
 
-	// dueAt is when the run is tried again. Absent: it is not.
+	// dueAt is when the run is tried again. Absent: it is not, or not any more.
 	// +optional
 	DueAt *metav1.Time `json:"dueAt,omitempty"`
 

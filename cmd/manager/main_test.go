@@ -134,6 +134,7 @@ func newProjectWith(t testing.TB, credentials bool) project {
 	t.Helper()
 	p := project{t: t, namespace: fmt.Sprintf("project-%d", projects.Add(1))}
 	p.must(env.Namespace(t.Context(), p.namespace, ""))
+	p.forget()
 	if credentials {
 		p.must(env.Bind(t.Context(), p.namespace, "agrajag-credential-reader", testenv.ManagerUser))
 	}
@@ -145,8 +146,18 @@ func newProjectOf(t *testing.T, tenant project) project {
 	t.Helper()
 	p := project{t: t, namespace: fmt.Sprintf("project-%d-of-a-tenant", projects.Add(1))}
 	p.must(env.Namespace(t.Context(), p.namespace, tenant.namespace))
+	p.forget()
 	p.must(env.Bind(t.Context(), p.namespace, "agrajag-credential-reader", testenv.ManagerUser))
 	return p
+}
+
+// forget deletes the jobs when the test ends: one that waits for its retry would ask a later test's model.
+func (p project) forget() {
+	p.t.Cleanup(func() {
+		if err := env.Admin.DeleteAllOf(context.Background(), &v1alpha1.DiagnosisJob{}, client.InNamespace(p.namespace)); err != nil {
+			p.t.Error(err)
+		}
+	})
 }
 
 func (p project) must(err error) {

@@ -120,7 +120,7 @@ func (k *Keeper) hold(ctx context.Context, tenant string, least, most int64) (*H
 			return h, nil
 		}
 		h.release(0)
-		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
+		if errors.Is(err, ErrNotKept) || !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
 			break
 		}
 		if err := k.read(ctx); err != nil {
@@ -205,7 +205,11 @@ func (k *Keeper) write(ctx context.Context, own *account) error {
 		write = func() error { return k.Client.Update(ctx, next) }
 	}
 	next.Data = k.ledger.data()
-	if err := write(); err != nil {
+	err := write()
+	if apierrors.IsNotFound(err) && k.stored == nil {
+		return fmt.Errorf("%w: there is no namespace %s: %w", ErrNotKept, k.Namespace, err)
+	}
+	if err != nil {
 		return kept("write", err)
 	}
 	k.stored = next

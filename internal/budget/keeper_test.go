@@ -327,14 +327,15 @@ func TestAnAccountThatCannotBeKeptSpendsNothing(t *testing.T) {
 		wantKept bool // A person has to mend it.
 	}{
 		{"the role is missing", forbidden, true},
+		{"the namespace is missing", apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "agrajag-system"), true},
 		{"the API server is away", errors.New("connection refused"), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBank(t)
 			b.fail = func() (error, bool) { return tc.fails, false }
 			k := b.keeper(Limits{All: 50_000})
-			if err := b.spend(k, "acme", 50_000, 10); err == nil || errors.Is(err, ErrNotKept) != tc.wantKept {
-				t.Errorf("got %v", err)
+			if err := b.spend(k, "acme", 50_000, 10); err == nil || errors.Is(err, ErrNotKept) != tc.wantKept || b.writes.Load() != 1 {
+				t.Errorf("got %v after %d writes", err, b.writes.Load())
 			}
 			b.fail = nil
 			if err := b.spend(k, "acme", 50_000, 10); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/classify"
 	"github.com/agrajag-dev/agrajag/internal/health"
+	"github.com/agrajag-dev/agrajag/internal/registry"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
 )
 
@@ -172,21 +173,18 @@ func (f facts) job(matches func(jobFact) bool) *v1alpha1.DiagnosisJob {
 
 // waitsFor reports whether a job is open and goes before the one that carries the report.
 func (f facts) waitsFor(other jobFact) bool {
-	return isOpen(other.job) && comesFirst(other.job, f.report.Job)
+	return isOpen(other.job) && (f.report.Job == nil || ComesFirst(other.job, f.report.Job))
 }
 
 func isOpen(job *v1alpha1.DiagnosisJob) bool { return job.Status.Phase != v1alpha1.PhaseClosed }
 
-// comesFirst reports whether a job goes before the one that carries the report: it is older, or the report is
-// not stored yet.
-func comesFirst(other, own *v1alpha1.DiagnosisJob) bool {
-	if own == nil {
-		return true
+// ComesFirst reports whether a job's turn is before another one's: one that was begun goes on before any that was not,
+// then the older goes first. Else a job that is tried once more and an older one would wait for each other.
+func ComesFirst(one, other *v1alpha1.DiagnosisJob) bool {
+	if begun := one.Status.Attempts > 0; begun != (other.Status.Attempts > 0) {
+		return begun
 	}
-	if a, b := other.CreationTimestamp, own.CreationTimestamp; !a.Equal(&b) {
-		return a.Before(&b)
-	}
-	return other.Name < own.Name
+	return registry.Older(one, other)
 }
 
 // endedWithin reports whether a job ended by itself less than a span ago. A job that was left to another one, or

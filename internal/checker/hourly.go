@@ -24,19 +24,36 @@ type Start struct {
 	Job string
 	UID types.UID
 	At  time.Time
+	// OnlyFor is the user whom alone the verdict blames: it says nothing about anybody else's errors, so that it must not
+	// take their turns. Empty: it counts for everybody.
+	OnlyFor string
+}
+
+// CountsFor reports whether a diagnosis counts for a user's reports, or for those of nobody in particular.
+func (s Start) CountsFor(user string) bool { return s.OnlyFor == "" || s.OnlyFor == user }
+
+// OnlyFor returns the user whom alone the verdict of a job blames; empty: it has none yet, or blames nobody.
+func OnlyFor(job *v1alpha1.DiagnosisJob) string {
+	if found := job.Status.Diagnosis; found == nil || !found.Classification.BlamesUser() {
+		return ""
+	}
+	return string(job.Spec.OriginatingUserID)
 }
 
 // Newest orders starts, the newest first.
 func Newest(a, b Start) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Job, b.Job)) }
 
-// starts returns the diagnoses of the report's row that were begun within the hour, by jobs other than its own, newest
-// first.
+// starts returns the diagnoses of the report's row that were begun within the hour and count for its user, by jobs other
+// than its own, newest first.
 func (f facts) starts(row tenancy.JobKey) []Start {
 	var starts []Start
 	for _, other := range f.jobs {
 		began := other.job.Status.StartedAt
 		if onRow(other, row) && began != nil && f.now.Sub(began.Time) < StartSpan {
-			starts = append(starts, Start{Job: other.job.Name, UID: other.job.UID, At: began.Time})
+			start := Start{Job: other.job.Name, UID: other.job.UID, At: began.Time, OnlyFor: OnlyFor(other.job)}
+			if start.CountsFor(row.User) {
+				starts = append(starts, start)
+			}
 		}
 	}
 	slices.SortFunc(starts, Newest)
@@ -83,7 +100,7 @@ func (f facts) waiting(row tenancy.JobKey) (newest *v1alpha1.DiagnosisJob, error
 			continue
 		}
 		signatures[other.key.Signature] = true
-		if newest == nil || comesFirst(newest, other.job) {
+		if newest == nil || ComesFirst(newest, other.job) {
 			newest = other.job
 		}
 	}

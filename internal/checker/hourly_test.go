@@ -35,6 +35,13 @@ func TestARowIsDiagnosedSoOftenAnHour(t *testing.T) {
 		}
 		return jobs
 	}
+	blames := func(class v1alpha1.Classification, user v1alpha1.UserID) func([]jobFact) {
+		return func(jobs []jobFact) {
+			for _, one := range jobs {
+				one.job.Status.Diagnosis.Classification, one.job.Spec.OriginatingUserID = class, user
+			}
+		}
+	}
 	waiting := func(n int) []jobFact {
 		var jobs []jobFact
 		for i := range n {
@@ -65,6 +72,14 @@ func TestARowIsDiagnosedSoOftenAnHour(t *testing.T) {
 		{decisionCase: decisionCase{name: "a job that never began does not count", report: report(), jobs: starts(report(), func(jobs []jobFact) { jobs[2].job.Status.StartedAt = nil }),
 			after: 45 * time.Minute, want: pending}, most: 4},
 		{decisionCase: decisionCase{name: "a stored report is held to it as well", report: report(own("mine", 0)), jobs: starts(report()), after: 45 * time.Minute, want: into("j3")}, most: 4, free: "15m"},
+		{decisionCase: decisionCase{name: "verdicts that blame one user take no turn of another's", report: bob, jobs: starts(report(), blames(v1alpha1.UserInput, "alice")),
+			after: 45 * time.Minute, want: pending}, most: 4},
+		{decisionCase: decisionCase{name: "that user's own they do", report: bob, jobs: starts(report(), blames(v1alpha1.UserInput, "bob")),
+			after: 45 * time.Minute, want: into("j3")}, most: 4, free: "15m"},
+		{decisionCase: decisionCase{name: "verdicts that blame nobody known count for everybody", report: bob, jobs: starts(report(), blames(v1alpha1.UserInput, "")),
+			after: 45 * time.Minute, want: into("j3")}, most: 4, free: "15m"},
+		{decisionCase: decisionCase{name: "as do those about the tool", report: bob, jobs: starts(report(), blames(v1alpha1.TechnicallyBroken, "alice")),
+			after: 45 * time.Minute, want: into("j3")}, most: 4, free: "15m"},
 		{decisionCase: decisionCase{name: "without a limit nothing is refused", report: report(), jobs: starts(report()), after: 45 * time.Minute, want: pending}},
 		{decisionCase: decisionCase{name: "a limit that was lowered counts from the newest", report: report(), jobs: starts(report()), after: 45 * time.Minute, want: into("j3")}, most: 1, free: "45m"},
 		{decisionCase: decisionCase{name: "a person who asks is answered", report: report(), jobs: starts(report()), after: 45 * time.Minute, want: pending}, most: 4, trigger: v1alpha1.TriggerUserRequest},

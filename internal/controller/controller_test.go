@@ -42,6 +42,14 @@ func closedAt(after time.Duration, attempts int32, reason v1alpha1.CloseReason) 
 	}
 }
 
+// endedFor is how a job without a run closes.
+func endedFor(why string) func(*v1alpha1.DiagnosisJobStatus) {
+	return func(s *v1alpha1.DiagnosisJobStatus) {
+		closedAt(0, 0, v1alpha1.CloseDone)(s)
+		setConditions(&s.Conditions, 1, t0, condition(v1alpha1.ConditionComplete, true, why, ""))
+	}
+}
+
 func preserved(s *v1alpha1.DiagnosisJobStatus) {
 	closedAt(0, 1, v1alpha1.CloseStale)(s)
 	s.Decision = &v1alpha1.RunDecision{Action: v1alpha1.RunPreserve}
@@ -57,8 +65,9 @@ func TestClosedJobsGoWhenTheirTimeIsOver(t *testing.T) {
 	}{
 		{name: "a diagnosed job stays for the TTL", status: closedAt(0, 1, v1alpha1.CloseDone), now: 59 * time.Minute, wantNext: time.Minute},
 		{name: "a diagnosed job goes after the TTL", status: closedAt(0, 1, v1alpha1.CloseDone), now: time.Hour, wantGone: true},
-		{name: "a job that a rule decided stays for five minutes", status: closedAt(0, 0, v1alpha1.CloseDone), now: 4 * time.Minute, wantNext: time.Minute},
-		{name: "a job that a rule decided goes after five minutes", status: closedAt(0, 0, v1alpha1.CloseDone), now: 5 * time.Minute, wantGone: true},
+		{name: "a job that a rule decided stays for five minutes", status: endedFor(string(checker.Classified)), now: 4 * time.Minute, wantNext: time.Minute},
+		{name: "a job that a rule decided goes after five minutes", status: endedFor(string(checker.Classified)), now: 5 * time.Minute, wantGone: true},
+		{name: "a job that no budget was left for says so for the TTL", status: endedFor(v1alpha1.ReasonBudgetExhausted), now: 30 * time.Minute, wantNext: 30 * time.Minute},
 		{name: "a job that a person has to look at stays over the weekend", now: 71 * time.Hour, wantNext: time.Hour, status: preserved},
 		{name: "and goes after it", now: 72 * time.Hour, wantGone: true, status: preserved},
 		{name: "a job without verdict says why for the TTL", status: closedAt(0, 0, v1alpha1.CloseStale), now: 30 * time.Minute, wantNext: 30 * time.Minute},
@@ -134,12 +143,22 @@ func TestTheOldestJobOfAFaultGoesFirst(t *testing.T) {
 		}
 		return []checker.OpenJob{{Job: jobOf(name, created, nil), Key: k}}
 	}
+	begun := func(s *v1alpha1.DiagnosisJobStatus) { s.Attempts = 1 }
+	already := func(others []checker.OpenJob, change func(*v1alpha1.DiagnosisJobStatus)) []checker.OpenJob {
+		change(&others[0].Job.Status)
+		return others
+	}
 	for _, tc := range []struct {
 		name   string
+		own    func(*v1alpha1.DiagnosisJobStatus)
 		others []checker.OpenJob
 		want   bool
 	}{
 		{name: "alone", want: true},
+		{name: "a younger one that waits for its retry goes first", others: already(other("z", 2*time.Second, nil), begun)},
+		{name: "as does one whose end could not be written", others: already(other("z", 2*time.Second, nil), running(1))},
+		{name: "one's own retry goes before an older one", own: begun, others: other("a", 0, nil), want: true},
+		{name: "of two that were begun the older goes first", own: begun, others: already(other("a", 0, nil), begun)},
 		{name: "an older job of another user goes first", others: other("a", 0, nil)},
 		{name: "a younger one does not", others: other("a", 2*time.Second, nil), want: true},
 		{name: "of one second the name decides", others: other("a", time.Second, nil)},
@@ -148,7 +167,7 @@ func TestTheOldestJobOfAFaultGoesFirst(t *testing.T) {
 		{name: "another row is another fault", others: other("a", 0, func(k *tenancy.JobKey) { k.Scope, k.ScopeID = v1alpha1.ScopeUser, "bob" }), want: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := isFirst(jobOf("j", time.Second, nil), checker.Decision{Key: key}, tc.others); got != tc.want {
+			if got := isFirst(jobOf("j", time.Second, tc.own), checker.Decision{Key: key}, tc.others); got != tc.want {
 				t.Errorf("first: %v, want %v", got, tc.want)
 			}
 		})

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -35,9 +34,11 @@ const (
 	// open jobs of the tool, so that together they look no more often than once in waitEach.
 	waitLook = time.Minute
 	waitEach = 100 * time.Millisecond
-	// maxRun bounds one diagnosis with what is written after it: the longest deadline that a recipe may set, and
-	// time to write.
-	maxRun = 900*time.Second + cheapTimeout
+	// maxAfterRun is more than afterRun takes.
+	maxAfterRun = 150 * time.Second
+	// maxRun bounds one diagnosis with what is written after it: the longest deadline that a recipe may set, time to try
+	// twice as long as one write may take, a row and the job, and time to read before it.
+	maxRun = 900*time.Second + 2*maxAfterRun + cheapTimeout
 )
 
 // Chats gives the model that diagnoses. A nil ai asks for the operator's own.
@@ -71,11 +72,13 @@ type DiagnosisReconciler struct {
 // Reconcile runs the diagnosis of a job, or leaves it for later.
 func (r *DiagnosisReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	job := &v1alpha1.DiagnosisJob{}
-	if err := r.Client.Get(ctx, req.NamespacedName, job); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	if isEnded(job) {
+	err := r.Client.Get(ctx, req.NamespacedName, job)
+	if apierrors.IsNotFound(err) || err == nil && isEnded(job) {
+		r.waiting.remove(req.NamespacedName) // It may have ended just before it was added.
 		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("read job %s: %w", req, err)
 	}
 	d, err := r.decide(ctx, job)
 	if err != nil {
@@ -155,7 +158,9 @@ func (r *DiagnosisReconciler) run(ctx context.Context, job *v1alpha1.DiagnosisJo
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("job %s was interrupted: %w", client.ObjectKeyFromObject(job), err) // Whoever leads next runs it again.
 	}
-	return r.conclude(ctx, job, in, out)
+	err = r.conclude(ctx, job, in, out)
+	r.starts.found(faultOf(d).row, job.UID, checker.OnlyFor(job))
+	return err
 }
 
 // conclude writes what follows from a run, or from a budget that was too small for one, and closes the job.
@@ -182,22 +187,34 @@ func (r *DiagnosisReconciler) conclude(ctx context.Context, job *v1alpha1.Diagno
 	return r.finish(ctx, job, end)
 }
 
-// afterRun is how writes are tried again after a run, which is paid for and must not be lost to them: for about two
-// minutes.
-var afterRun = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 16, Cap: 15 * time.Second}
+// afterRun is how writes are tried again after a run, which is paid for and must not be lost to them: for a little more
+// than two minutes. It has no Cap, since a Backoff that reaches it ends.
+var afterRun = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.25, Jitter: 0.1, Steps: 30}
+
+// persist tries a write again, as afterRun says, while its error may pass, and returns the last.
+func persist(ctx context.Context, mayPass func(error) bool, write func() error) (err error) {
+	ended := wait.ExponentialBackoffWithContext(ctx, afterRun, func(context.Context) (done bool, _ error) {
+		err = write()
+		return err == nil || !mayPass(err), nil
+	})
+	if err == nil {
+		return ended // Nothing was tried: it was interrupted before.
+	}
+	return err
+}
 
 // apply writes one row that a verdict touches.
 func (r *DiagnosisReconciler) apply(ctx context.Context, row diagnose.RowChange) error {
-	return retry.OnError(afterRun, func(err error) bool {
-		return ctx.Err() == nil && !errors.Is(err, health.ErrFull) && !errors.Is(err, health.ErrIdentity)
+	return persist(ctx, func(err error) bool {
+		return !errors.Is(err, health.ErrFull) && !errors.Is(err, health.ErrIdentity)
 	}, func() error { return r.Checker.Store.Apply(ctx, row.Key, row.Change) })
 }
 
 // finish closes a job that was run, or has it run once more. Reports of the same error that came in meanwhile may have
 // added their messages: they are kept.
 func (r *DiagnosisReconciler) finish(ctx context.Context, job *v1alpha1.DiagnosisJob, end ending) error {
-	return retry.OnError(afterRun, func(err error) bool {
-		return ctx.Err() == nil && !apierrors.IsNotFound(err) && !errors.Is(err, errTaken)
+	return persist(ctx, func(err error) bool {
+		return !apierrors.IsNotFound(err) && !errors.Is(err, errTaken)
 	}, func() error {
 		err := settle(ctx, r.Client, r.Recorder, job, end, r.Clock.Now())
 		if !apierrors.IsConflict(err) {

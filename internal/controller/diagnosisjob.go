@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -96,7 +97,7 @@ func (r *DiagnosisJobReconciler) diagnose(ctx context.Context, job *v1alpha1.Dia
 // expire deletes a closed job when its time is over.
 func (r *DiagnosisJobReconciler) expire(ctx context.Context, job *v1alpha1.DiagnosisJob) (ctrl.Result, error) {
 	ttl := r.TTL
-	if job.Status.Attempts == 0 && job.Status.CloseReason == v1alpha1.CloseDone {
+	if complete := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionComplete); complete != nil && complete.Reason == v1alpha1.ReasonClassified {
 		ttl = min(ttl, clearTTL)
 	}
 	if d := job.Status.Decision; d != nil && d.Action == v1alpha1.RunPreserve {

@@ -82,14 +82,18 @@ func closeJob(ctx context.Context, c client.Client, recorder events.EventRecorde
 	at := metav1.NewTime(now)
 	job.Status.Phase, job.Status.CloseReason, job.Status.ClosedAt = v1alpha1.PhaseClosed, end.reason, &at
 	job.Status.ObservedGeneration = job.Generation
-	message, stalled := text.Plain(end.message, 1024), end.failure != nil
+	message, mend, stalled := text.Plain(end.message, 1024), "", end.failure != nil
 	if stalled {
 		message = text.Plain(conclusion(decide(job, *end.failure, now))+end.message, 1024)
+		mend = message
+	}
+	if d := job.Status.Decision; d != nil {
+		d.DueAt = nil // Whatever was decided, a closed job is not run again.
 	}
 	setConditions(&job.Status.Conditions, job.Generation, now,
 		condition(v1alpha1.ConditionComplete, true, end.why, message),
 		condition(v1alpha1.ConditionReconciling, false, end.why, ""),
-		condition(v1alpha1.ConditionStalled, stalled, end.why, message))
+		condition(v1alpha1.ConditionStalled, stalled, end.why, mend))
 	if err := c.Status().Update(ctx, job); err != nil {
 		return fmt.Errorf("close job %s: %w", client.ObjectKeyFromObject(job), err)
 	}
@@ -117,7 +121,9 @@ func conclusion(d v1alpha1.RunDecision) string {
 
 // record writes into a job's status what a run found. What it cost is added to what an earlier attempt cost.
 func record(job *v1alpha1.DiagnosisJob, out diagnose.Outcome, applied diagnose.Applied) {
-	job.Status.Probes = out.Probes
+	if len(out.Probes) > 0 { // Else what an earlier attempt probed is not forgotten.
+		job.Status.Probes = out.Probes
+	}
 	job.Status.ProbeCount += int32(len(out.Evidence))
 	if job.Status.Usage == nil {
 		job.Status.Usage = &v1alpha1.Usage{}

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/events"
+	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -184,6 +185,27 @@ func TestWhatEveryAttemptCostIsAddedUp(t *testing.T) {
 	}
 }
 
+// A budget may be used up, or another job find the answer, before a retry: what was decided and probed is kept, but the
+// job waits for nothing.
+func TestAJobThatClosesBeforeItsRetryWaitsForNothing(t *testing.T) {
+	s := newSettled(t)
+	s.fail(v1alpha1.FailureProviderTransient, "503", 0)
+	s.job.Status.Probes = []v1alpha1.ProbeAudit{{As: v1alpha1.ProbeAsUser}}
+	record(s.job, diagnose.Outcome{Exhausted: true, Fallback: "used up"}, diagnose.Applied{})
+	if err := closeJob(t.Context(), s.client, s.recorder, s.job, ending{reason: v1alpha1.CloseDone, why: v1alpha1.ReasonBudgetExhausted, message: "used up"}, t0); err != nil {
+		t.Fatal(err)
+	}
+	want := `Complete=True/BudgetExhausted "used up"
+Reconciling=False/BudgetExhausted ""
+Stalled=False/BudgetExhausted ""`
+	if diff := cmp.Diff(want, conditionsOf(s.job.Status)); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+	if d := s.job.Status.Decision; d.Action != v1alpha1.RunRetry || d.Message != "503" || d.DueAt != nil || len(s.job.Status.Probes) != 1 {
+		t.Errorf("probes %+v, receipt %+v", s.job.Status.Probes, d)
+	}
+}
+
 func TestAVerdictThatCannotBeWrittenIsKept(t *testing.T) {
 	job := jobOf("j", 0, running(1))
 	job.Status.Diagnosis = &v1alpha1.Diagnosis{}
@@ -209,6 +231,30 @@ func TestAnOutageOfTheAPIServerIsNoFaultOfACredential(t *testing.T) {
 	} {
 		if got := isServerTrouble(tc.err); got != tc.want {
 			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestOnlyWhatCostTokensIsJudgedByThem(t *testing.T) {
+	r := &DiagnosisReconciler{Clock: testclock.NewFakePassiveClock(t0)}
+	for name, tc := range map[string]struct {
+		usage *v1alpha1.Usage
+		want  string
+	}{
+		"nothing was asked":             {nil, ""},
+		"the built-in diagnostician":    {&v1alpha1.Usage{Turns: 3}, ""},
+		"a call that nothing came from": {&v1alpha1.Usage{Turns: 1}, ""},
+		"as much as the target":         {&v1alpha1.Usage{Turns: 1, PromptTokens: 90, CompletionTokens: 10}, "True/WithinTokenTarget"},
+		"more than the target":          {&v1alpha1.Usage{Turns: 1, PromptTokens: 90, CompletionTokens: 11}, "False/TokenTargetExceeded"},
+	} {
+		job, got := jobOf("j", 0, nil), ""
+		job.Status.Usage = tc.usage
+		r.judgeCost(job, 100)
+		if c := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionWithinTokenTarget); c != nil {
+			got = string(c.Status) + "/" + c.Reason
+		}
+		if got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}
 }

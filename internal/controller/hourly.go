@@ -21,9 +21,9 @@ type starts struct {
 	rows map[health.Key]map[types.UID]checker.Start
 }
 
-// begin counts the start of a job, unless most were begun on its row within the hour; then it returns those, newest
-// first. A most of 0 refuses nothing.
-func (s *starts) begin(row health.Key, own checker.Start, stored []checker.Start, most int) (tooMany []checker.Start) {
+// begin counts the start of a user's job, unless most that count for that user were begun on its row within the hour;
+// then it returns those, newest first. A most of 0 refuses nothing.
+func (s *starts) begin(row health.Key, user string, own checker.Start, stored []checker.Start, most int) (tooMany []checker.Start) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.prune(own.At)
@@ -32,7 +32,9 @@ func (s *starts) begin(row health.Key, own checker.Start, stored []checker.Start
 		all[start.UID] = start
 	}
 	for uid, start := range s.rows[row] {
-		all[uid] = start
+		if start.CountsFor(user) {
+			all[uid] = start
+		}
 	}
 	delete(all, own.UID) // Begun before, by a manager that was lost.
 	if most > 0 && len(all) >= most {
@@ -58,6 +60,16 @@ func (s *starts) has(row health.Key, job types.UID) bool {
 	defer s.mu.Unlock()
 	_, ok := s.rows[row][job]
 	return ok
+}
+
+// found notes whom alone the verdict of a job blames.
+func (s *starts) found(row health.Key, job types.UID, onlyFor string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if start, ok := s.rows[row][job]; ok {
+		start.OnlyFor = onlyFor
+		s.rows[row][job] = start
+	}
 }
 
 // forget takes back a start that came to nothing.
@@ -88,7 +100,7 @@ func (r *DiagnosisReconciler) start(ctx context.Context, job *v1alpha1.Diagnosis
 		most = 0
 	}
 	row, now := faultOf(d).row, r.Clock.Now()
-	tooMany := r.starts.begin(row, checker.Start{Job: job.Name, UID: job.UID, At: now}, d.Starts, most)
+	tooMany := r.starts.begin(row, d.Key.User, checker.Start{Job: job.Name, UID: job.UID, At: now}, d.Starts, most)
 	if len(tooMany) > 0 {
 		job.Status.ErrorSignature = d.Key.Signature
 		return true, closeJob(ctx, r.Client, r.Recorder, job, ending{reason: v1alpha1.CloseStale, why: v1alpha1.ReasonCoalesced,

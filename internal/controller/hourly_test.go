@@ -24,6 +24,7 @@ func TestStartsOfARow(t *testing.T) {
 		name   string
 		before []checker.Start // begun by this manager
 		forget types.UID
+		blamed map[types.UID]string // whom alone a verdict blames
 		stored []checker.Start
 		own    checker.Start
 		most   int
@@ -38,19 +39,25 @@ func TestStartsOfARow(t *testing.T) {
 		{name: "after an hour it counts no more", before: []checker.Start{startOf("a", 0)}, own: startOf("b", time.Hour), most: 1},
 		{name: "a job that begins again takes no second place", before: []checker.Start{startOf("a", 0)}, own: startOf("a", time.Minute), most: 1},
 		{name: "one whose claim failed is taken back", before: []checker.Start{startOf("a", 0)}, forget: "a", own: startOf("b", time.Minute), most: 1},
+		{name: "one that blames another user counts for that user alone", before: []checker.Start{startOf("a", 0), startOf("b", time.Second)},
+			blamed: map[types.UID]string{"a": "bob", "c": "bob"}, own: startOf("d", time.Minute), most: 1, want: []string{"b"}},
+		{name: "one's own verdict counts", before: []checker.Start{startOf("a", 0)}, blamed: map[types.UID]string{"a": "alice"}, own: startOf("b", time.Minute), most: 1, want: []string{"a"}},
 		{name: "without a limit nothing is refused", before: []checker.Start{startOf("a", 0)}, own: startOf("b", time.Minute)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var s starts
 			for _, before := range tc.before {
-				s.begin(row, before, nil, 0)
+				s.begin(row, "alice", before, nil, 0)
+			}
+			for uid, user := range tc.blamed {
+				s.found(row, uid, user)
 			}
 			s.forget(row, tc.forget)
-			if tooMany := s.begin(other, startOf("elsewhere", 0), nil, 1); tooMany != nil {
+			if tooMany := s.begin(other, "alice", startOf("elsewhere", 0), nil, 1); tooMany != nil {
 				t.Errorf("another row is refused for %v", tooMany)
 			}
 			var got []string
-			for _, start := range s.begin(row, tc.own, tc.stored, tc.most) {
+			for _, start := range s.begin(row, "alice", tc.own, tc.stored, tc.most) {
 				got = append(got, start.Job)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -66,7 +73,7 @@ func TestStartsAtOnceAreCounted(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 64 {
 		wg.Go(func() {
-			if s.begin(health.Key{Tool: "search"}, startOf(fmt.Sprint(i), time.Duration(i)), nil, 4) == nil {
+			if s.begin(health.Key{Tool: "search"}, "alice", startOf(fmt.Sprint(i), time.Duration(i)), nil, 4) == nil {
 				began.Add(1)
 			}
 		})
@@ -75,7 +82,7 @@ func TestStartsAtOnceAreCounted(t *testing.T) {
 	if began.Load() != 4 {
 		t.Errorf("%d of 64 began at once, want 4", began.Load())
 	}
-	s.begin(health.Key{Tool: "orders"}, startOf("later", 2*time.Hour), nil, 4)
+	s.begin(health.Key{Tool: "orders"}, "alice", startOf("later", 2*time.Hour), nil, 4)
 	if len(s.rows) != 1 {
 		t.Errorf("rows of former hours are kept: %v", s.rows)
 	}

@@ -38,12 +38,16 @@ func (r *DiagnosisReconciler) afford(ctx context.Context, in diagnose.Input) (di
 	}
 }
 
-// judgeCost says in a job's conditions whether its diagnosis cost more than it should.
+// judgeCost says in a job's conditions whether its diagnosis cost more than it should, if it cost anything: the built-in
+// diagnostician is free.
 func (r *DiagnosisReconciler) judgeCost(job *v1alpha1.DiagnosisJob, target int64) {
-	if job.Status.Usage == nil || job.Status.Usage.Turns == 0 {
+	if job.Status.Usage == nil {
 		return
 	}
 	used := job.Status.Usage.PromptTokens + job.Status.Usage.CompletionTokens
+	if used == 0 {
+		return
+	}
 	reason, message := v1alpha1.ReasonWithinTokenTarget, fmt.Sprintf("The diagnosis cost %d tokens; the target is %d", used, target)
 	if used > target {
 		reason = v1alpha1.ReasonTokenTargetExceeded

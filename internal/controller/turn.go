@@ -13,7 +13,6 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/checker"
 	"github.com/agrajag-dev/agrajag/internal/diagnose"
 	"github.com/agrajag-dev/agrajag/internal/health"
-	"github.com/agrajag-dev/agrajag/internal/registry"
 	"github.com/agrajag-dev/agrajag/internal/runfailure"
 )
 
@@ -113,10 +112,10 @@ func (r *DiagnosisReconciler) afresh(ctx context.Context, job *v1alpha1.Diagnosi
 	return d, false, err
 }
 
-// isFirst asks whether no older job of the same fault waits or runs in the project.
+// isFirst asks whether no job of the same fault that comes first waits or runs in the project.
 func isFirst(job *v1alpha1.DiagnosisJob, d checker.Decision, others []checker.OpenJob) bool {
 	own := d.Key.OfAnybody()
 	return !slices.ContainsFunc(others, func(other checker.OpenJob) bool {
-		return other.Key.OfAnybody() == own && registry.Older(other.Job, job)
+		return other.Key.OfAnybody() == own && checker.ComesFirst(other.Job, job)
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
-	"github.com/agrajag-dev/agrajag/internal/registry"
+	"github.com/agrajag-dev/agrajag/internal/checker"
 )
 
 // waiting are the jobs that another one of their fault goes before. They hold no worker. When a job closes, the
@@ -38,6 +38,7 @@ func (w *waiting) add(job *v1alpha1.DiagnosisJob, one fault) {
 	w.jobs[client.ObjectKeyFromObject(job)] = waiter{fault: one, job: &v1alpha1.DiagnosisJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, CreationTimestamp: job.CreationTimestamp},
 		Spec:       v1alpha1.DiagnosisJobSpec{ToolName: job.Spec.ToolName},
+		Status:     v1alpha1.DiagnosisJobStatus{Attempts: job.Status.Attempts},
 	}}
 }
 
@@ -53,7 +54,7 @@ func (w *waiting) take(matches func(waiter) bool) []types.NamespacedName {
 	defer w.mu.Unlock()
 	oldest := map[fault]*v1alpha1.DiagnosisJob{}
 	for _, one := range w.jobs {
-		if first := oldest[one.fault]; matches(one) && (first == nil || registry.Older(one.job, first)) {
+		if first := oldest[one.fault]; matches(one) && (first == nil || checker.ComesFirst(one.job, first)) {
 			oldest[one.fault] = one.job
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
@@ -62,6 +64,20 @@ func TestWhoeverWaitedLongestIsWoken(t *testing.T) {
 				t.Errorf("woken (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestAJobThatHasEndedWaitsNoMore(t *testing.T) {
+	gone, closed, asked := reportOf("gone", "", nil), reportOf("closed", "", closedAt(0, 1, v1alpha1.CloseDone)), 0
+	r := reconciler(interceptor.Funcs{}, &asked, closed)
+	for _, job := range []*v1alpha1.DiagnosisJob{gone, closed} {
+		r.waiting.add(job, fault{signature: "http-5xx"})
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(job)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(r.waiting.jobs) != 0 || asked != 0 {
+		t.Errorf("%d wait, %d runs", len(r.waiting.jobs), asked)
 	}
 }
 
