@@ -67,6 +67,7 @@ func twoReplicas(t *testing.T, p project, wrap transport.WrapperFunc) (leader, o
 
 func TestTwoReplicasAgree(t *testing.T) {
 	p, counted := newProject(t), &writes{}
+	counted.in(p)
 	server := sampletools.NewMCPServer()
 	p.mcpTool("search", serveTool(t, server), "search")
 	leader, other, stopLeader := twoReplicas(t, p, counted.wrap)

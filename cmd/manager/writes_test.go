@@ -15,10 +15,18 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/sampletools"
 )
 
-// writes counts what a manager writes to the API server, Events and leases apart.
+// writes counts what a manager writes to the API server in a project, Events and leases apart.
 type writes struct {
-	mu   sync.Mutex
-	seen []string
+	mu      sync.Mutex
+	project string // what other tests left is theirs; empty: nothing counts yet
+	seen    []string
+}
+
+// in begins to count what is written in a project.
+func (w *writes) in(p project) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.project = p.namespace
 }
 
 // wrap counts the requests of a connection.
@@ -28,7 +36,9 @@ func (w *writes) wrap(next http.RoundTripper) http.RoundTripper {
 		if r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/events") && !strings.Contains(r.URL.Path, "/leases") {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.seen = append(w.seen, r.Method+" "+kindOf(r.URL.Path))
+			if w.project != "" && strings.Contains(r.URL.Path, "/namespaces/"+w.project+"/") {
+				w.seen = append(w.seen, r.Method+" "+kindOf(r.URL.Path))
+			}
 		}
 		return response, err
 	})
@@ -74,6 +84,7 @@ func TestWritesToTheAPIServer(t *testing.T) {
 	var counted writes
 	startManagerWith(t, testOptions(), counted.wrap)
 	p := newProject(t)
+	counted.in(p)
 	alice := p.user("alice")
 	server := sampletools.NewMCPServer()
 	server.FailHTTP(sampletools.Answer{Status: http.StatusServiceUnavailable})

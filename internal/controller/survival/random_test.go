@@ -119,7 +119,7 @@ func (d dice) report() v1alpha1.DiagnosisJobSpec {
 // A thousand answers of tools and more than a thousand of models, made up at random: each job is closed with a reason
 // after one run, or two where the first one failed, no pass fails, and no status is larger than it may be.
 func TestWhateverIsAnsweredTheJobEnds(t *testing.T) {
-	const answers, reports = 1000, 600
+	const answers, reports = 1000, 850
 	seeds := make([]uint64, reports)
 	for i := range seeds {
 		seeds[i] = uint64(i)
