@@ -184,6 +184,12 @@ func (c *candidates) next() int {
 // typedFor is the present word of the set of rules that ask for one of the reported types.
 func (c *candidates) typedFor() (word uint64) {
 	t := &c.index.types
+	if t.words == 1 { // Asked for once, so that nothing need be kept.
+		for _, name := range c.reported {
+			word |= t.sets[t.lead(string(name))]
+		}
+		return word
+	}
 	if !c.leadsKnown {
 		c.leadsKnown = true
 		for _, name := range c.reported {
