@@ -20,7 +20,7 @@ const (
 func hostAt(text string) int {
 	end, last := labelsEnd(text)
 	if last == 0 || !known(topLevels, text[last:end]) || end < len(text) && strings.IndexByte("-_@($", text[end]) >= 0 ||
-		placeholderAt(text[end:]) != "" {
+		placeholderAt(strings.TrimPrefix(text[end:], ".")) != "" { // A longer name, of which a part was replaced before.
 		return 0
 	}
 	return end + portAt(text[end:])
@@ -84,6 +84,9 @@ func windowsTempAt(text string) int {
 			name++
 		}
 		if known(tempNames, text[from:name]) {
+			if name == end && placeholderAt(text[end:]) != "" {
+				return 0 // A longer name, of which a part was replaced before.
+			}
 			return end
 		}
 		from = name + 1

@@ -55,12 +55,38 @@ func Normalise(message string) string {
 // has no escapes.
 func normalise(to []byte, message string) []byte {
 	message = message[:min(len(message), maxInput)]
-	message = text.StripANSI(message)
+	message = plainSpaces(text.StripANSI(message))
 	n := normaliser{in: message, out: to[len(to):]}
 	for n.at < len(n.in) && !n.full {
 		n.step()
 	}
 	return append(to, bytes.TrimRight(n.out, " ")...)
+}
+
+// plainSpaces makes every white space a plain one, before anything looks ahead for the end of a path or a name. It
+// allocates nothing where there is none but in ASCII.
+func plainSpaces(message string) string {
+	if strings.IndexFunc(message, isOddSpace) < 0 {
+		return message
+	}
+	var b strings.Builder
+	for i, r := range message {
+		switch {
+		case isOddSpace(r):
+			b.WriteByte(' ')
+		case r == utf8.RuneError:
+			b.WriteString("\uFFFD") // As it is written in the end.
+		default:
+			_, size := utf8.DecodeRuneInString(message[i:])
+			b.WriteString(message[i : i+size])
+		}
+	}
+	return b.String()
+}
+
+// isOddSpace reports whether a character is white space, or nothing to see, beside those that ASCII has up to the space.
+func isOddSpace(r rune) bool {
+	return r >= 0x7f && r <= 0xa0 || r >= 0x2000 && r <= 0x200b || strings.ContainsRune("\u2028\u2029\u202f\u3000\ufeff", r)
 }
 
 // normaliser reads a message. What it decides depends on the rest of the input and on the end of the output, never on
@@ -133,7 +159,7 @@ func (n *normaliser) last() byte {
 func (n *normaliser) step() {
 	rest := n.in[n.at:]
 	c := rest[0]
-	if c <= ' ' || c == 0x7f {
+	if c <= ' ' {
 		n.at++
 		n.space()
 		return
@@ -191,9 +217,6 @@ func (n *normaliser) rune(rest string) {
 	case r == utf8.RuneError && size == 1:
 		n.at++
 		n.emit("\uFFFD")
-	case r <= 0xa0 || r >= 0x2000 && r <= 0x200b || strings.ContainsRune("\u2028\u2029\u202f\u3000\ufeff", r):
-		n.at += size
-		n.space()
 	default:
 		n.at += size
 		n.emit(rest[:size])
