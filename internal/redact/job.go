@@ -4,15 +4,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
-	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
-const (
-	// maxNote bounds a report's note, in bytes; the schema counts characters.
-	maxNote = 500
-	// maxReadNote bounds how much of a note is searched for secrets.
-	maxReadNote = 16 << 10
-)
+// maxNote bounds a report's note, in bytes; the schema counts characters.
+const maxNote = 500
 
 // Job takes secrets and excess out of a job's report, in place, and reports whether anything changed. The
 // annotation in which kubectl keeps what was applied would hold all of it again. What names something (labels, the tool,
@@ -28,7 +23,7 @@ func Job(job *v1alpha1.DiagnosisJob) bool {
 	if process := Text(job.Spec.OriginatingProcessID); process != job.Spec.OriginatingProcessID {
 		job.Spec.OriginatingProcessID, changed = process, true
 	}
-	if note := text.Cut(Text(text.Cut(job.Spec.Note, maxReadNote)), maxNote); note != job.Spec.Note {
+	if note := field(job.Spec.Note, maxNote); note != job.Spec.Note {
 		job.Spec.Note, changed = note, true
 	}
 	if job.Spec.Error != nil {
