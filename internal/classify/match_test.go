@@ -302,15 +302,3 @@ func TestNothingIsAllocatedWhereTheBodyIsNotNeeded(t *testing.T) {
 		}
 	}
 }
-
-func TestIsASCII(t *testing.T) {
-	plain := strings.Repeat("a", 70)
-	if !isASCII(plain) || !isASCII("") {
-		t.Error("plain text is not ASCII")
-	}
-	for i := range plain {
-		if text := plain[:i] + "\x80" + plain[i+1:]; isASCII(text) {
-			t.Errorf("a high byte at %d is overlooked", i)
-		}
-	}
-}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/agrajag-dev/agrajag/internal/classify/scan"
+	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
 // needles are the texts that the rules look for, each once, in lower case. A needle's number is its place here.
@@ -34,35 +35,11 @@ func (n *needles) add(text string) int32 {
 func (n *needles) compile() { n.set = scan.Compile(n.texts) }
 
 // find looks for the needles in a text, upper and lower case alike.
-func (n *needles) find(text string, f *found) {
-	if !isASCII(text) {
-		text = strings.ToLower(text) // The search itself knows the letters of ASCII alone.
+func (n *needles) find(body string, f *found) {
+	if !text.IsASCII(body) {
+		body = strings.ToLower(body) // The search itself knows the letters of ASCII alone.
 	}
-	n.set.Find(text, &f.Found)
-}
-
-// isASCII reads 32 bytes at a time: bodies are long, and this is read before anything else of them.
-func isASCII(text string) bool {
-	const high = 0x8080808080808080
-	for len(text) >= 32 {
-		if (word(text)|word(text[8:])|word(text[16:])|word(text[24:]))&high != 0 {
-			return false
-		}
-		text = text[32:]
-	}
-	for i := range len(text) {
-		if text[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
-}
-
-// word is the first eight bytes of a text, in a form that compiles to one load.
-func word(s string) uint64 {
-	_ = s[7]
-	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
-		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+	n.set.Find(body, &f.Found)
 }
 
 // found says which needles stand in one text.

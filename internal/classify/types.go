@@ -3,6 +3,8 @@ package classify
 import (
 	"math/bits"
 	"strings"
+
+	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
 // typeName is the name of an error's type, as in java.net.ConnectException, *net.OpError or TypeError. Two names may
@@ -14,8 +16,8 @@ type typeName struct {
 	last string
 }
 
-func newTypeName(text string) typeName {
-	full := strings.TrimPrefix(text, "*")
+func newTypeName(name string) typeName {
+	full := strings.TrimPrefix(name, "*")
 	return typeName{full: full, last: full[lastSeparator(full)+1:]}
 }
 
@@ -28,7 +30,7 @@ func lastSeparator(name string) int {
 	}
 	for end := len(name); end > 0; end -= 8 {
 		from := max(0, end-8) // Some of the first eight may be read twice.
-		w := word(name[from:])
+		w := text.Word(name[from:])
 		other := w ^ '\\'*ones // has a zero where a backslash is
 		suspects := ^w&bit6 | ^((other&low7 + low7) | other | low7)
 		for suspects != 0 {

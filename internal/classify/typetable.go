@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+
+	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
 // typeTable tells which rules ask for a reported type. It is a hash table of the names that rules ask for and of their
@@ -40,7 +42,7 @@ const wholeKey = 16
 func newKey(s string) key {
 	k := key{length: len(s)}
 	if len(s) >= 8 {
-		k.first, k.last = word(s), word(s[len(s)-8:])
+		k.first, k.last = text.Word(s), text.Word(s[len(s)-8:])
 		return k
 	}
 	for i := range len(s) {

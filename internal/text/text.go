@@ -13,7 +13,7 @@ const ellipsis = "…"
 // Cut returns s as valid UTF-8 of at most limit bytes. A longer text ends with "…", where limit leaves room.
 func Cut(s string, limit int) string {
 	if len(s) <= limit {
-		return strings.ToValidUTF8(s, "")
+		return valid(s)
 	}
 	keep := limit - len(ellipsis)
 	mark := ellipsis
@@ -23,7 +23,15 @@ func Cut(s string, limit int) string {
 	for keep > 0 && !utf8.RuneStart(s[keep]) {
 		keep--
 	}
-	return strings.ToValidUTF8(s[:keep], "") + mark
+	return valid(s[:keep]) + mark
+}
+
+// valid drops invalid bytes.
+func valid(s string) string {
+	if utf8.ValidString(s) { // It is the rule, and seen far faster than by dropping what is not there.
+		return s
+	}
+	return strings.ToValidUTF8(s, "")
 }
 
 // Plain returns s as one line of at most limit bytes without escape sequences of terminals, control characters,
