@@ -1,17 +1,27 @@
 package redact
 
+import "math"
+
 // finder finds all places of many short texts in one pass, upper and lower case of ASCII alike. The scanner of
 // internal/classify/scan is faster, but says only whether a text occurs, and belongs to a package above this one.
 type finder struct {
 	texts []string
-	// triples says which three bytes a text may begin with, pairs which texts begin with two bytes.
-	triples [1 << tripleBits]bool
-	pairs   map[uint16][]int
+	// triples says, a bit each, which three kinds of bytes a text may begin with, and begun which texts begin so. The
+	// first is small enough to stay near at hand.
+	triples [1 << (3 * kindBits) / 64]uint64
+	begun   [1 << (3 * kindBits)]beginning
+}
+
+// beginning are the texts that begin with the same kinds of bytes.
+type beginning struct {
+	ids []int
+	// fourth says, a bit each, which kinds of bytes may follow.
+	fourth uint32
 }
 
 const (
-	tripleBits = 15
-	minText    = 2
+	kindBits = 5
+	minText  = 2
 )
 
 // fold puts ASCII letters in lower case.
@@ -25,23 +35,49 @@ var fold = func() (table [256]byte) {
 	return table
 }()
 
-func triple(a, b, c byte) uint { return (uint(a) ^ uint(b)<<5 ^ uint(c)<<10) % (1 << tripleBits) }
+// kinds divides bytes into kinds: each letter is one, other bytes share some.
+var kinds = func() (table [256]uint16) {
+	for b := range table {
+		switch c := fold[b]; {
+		case 'a' <= c && c <= 'z':
+			table[b] = uint16(c - 'a')
+		case '0' <= c && c <= '9':
+			table[b] = 26 + uint16(c)%2
+		default:
+			table[b] = 28 + uint16(c)%4
+		}
+	}
+	return table
+}()
+
+// then is the triple that follows one with the next byte.
+func then(triple uint16, next byte) uint16 { return triple>>kindBits | kinds[next]<<(2*kindBits) }
 
 // newFinder returns a finder of texts in lower case, of two bytes at least.
 func newFinder(texts []string) *finder {
-	f := &finder{texts: texts, pairs: map[uint16][]int{}}
+	f := &finder{texts: texts}
 	for id, text := range texts {
-		pair := uint16(text[0])<<8 | uint16(text[1])
-		f.pairs[pair] = append(f.pairs[pair], id)
+		begins := then(then(0, text[0]), text[1])
 		if len(text) > minText {
-			f.triples[triple(text[0], text[1], text[2])] = true
+			f.add(then(begins, text[2]), id)
 			continue
 		}
-		for c := range 256 {
-			f.triples[triple(text[0], text[1], byte(c))] = true
+		for kind := range uint16(1 << kindBits) {
+			f.add(begins>>kindBits|kind<<(2*kindBits), id)
 		}
 	}
 	return f
+}
+
+func (f *finder) add(triple uint16, id int) {
+	f.triples[triple/64] |= 1 << (triple % 64)
+	b := &f.begun[triple]
+	b.ids = append(b.ids, id)
+	if text := f.texts[id]; len(text) > 3 {
+		b.fourth |= 1 << kinds[text[3]]
+	} else {
+		b.fourth = math.MaxUint32
+	}
 }
 
 // find calls hit for each place of each text, in ascending order of places.
@@ -49,20 +85,25 @@ func (f *finder) find(s string, hit func(id, at int)) {
 	if len(s) < minText {
 		return
 	}
-	a, b := fold[s[0]], fold[s[1]]
-	for i := range len(s) - 1 {
-		c := byte(0)
-		if i+2 < len(s) {
-			c = fold[s[i+2]]
+	triple := then(then(0, s[0]), s[1])
+	for i := 2; i < len(s); i++ {
+		triple = then(triple, s[i])
+		if f.triples[triple/64]>>(triple%64)&1 != 0 {
+			f.findAt(s, i-2, &f.begun[triple], hit)
 		}
-		if f.triples[triple(a, b, c)] {
-			for _, id := range f.pairs[uint16(a)<<8|uint16(b)] {
-				if text := f.texts[id]; i+len(text) <= len(s) && foldedEqual(s[i:i+len(text)], text) {
-					hit(id, i)
-				}
-			}
+	}
+	f.findAt(s, len(s)-2, &f.begun[then(triple, 0)], hit)
+}
+
+// findAt is find for one place and the texts that may begin there.
+func (f *finder) findAt(s string, at int, b *beginning, hit func(id, at int)) {
+	if at+3 < len(s) && b.fourth>>kinds[s[at+3]]&1 == 0 {
+		return
+	}
+	for _, id := range b.ids {
+		if text := f.texts[id]; at+len(text) <= len(s) && foldedEqual(s[at:at+len(text)], text) {
+			hit(id, at)
 		}
-		a, b = b, c
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/text"
@@ -44,36 +43,36 @@ func replaced(s string, secrets []span) string {
 // joined returns s without what does not show: invalid bytes, and characters without width. Whoever drops them later
 // would join the halves of a secret.
 func joined(s string) string {
-	if isASCII(s) {
+	shown := text.PrefixFunc(s, hasWidth)
+	if len(shown) == len(s) {
 		return s
 	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == 0xAD, 0x200B <= r && r <= 0x200F, 0x202A <= r && r <= 0x202E, 0x2060 <= r && r <= 0x2064, 0x2066 <= r && r <= 0x2069, r == 0xFEFF:
-			return -1
-		default:
+	return shown + strings.Map(func(r rune) rune {
+		if hasWidth(r) {
 			return r
 		}
-	}, strings.ToValidUTF8(s, ""))
+		return -1
+	}, strings.ToValidUTF8(s[len(shown):], ""))
 }
 
-func isASCII(s string) bool {
-	for ; len(s) >= 8; s = s[8:] {
-		if (s[0]|s[1]|s[2]|s[3]|s[4]|s[5]|s[6]|s[7])&utf8.RuneSelf != 0 {
-			return false
-		}
+// hasWidth reports whether a character takes room where a text is shown.
+func hasWidth(r rune) bool {
+	switch {
+	case r == 0xAD, 0x200B <= r && r <= 0x200F, 0x202A <= r && r <= 0x202E, 0x2060 <= r && r <= 0x2064, 0x2066 <= r && r <= 0x2069, r == 0xFEFF:
+		return false
+	default:
+		return true
 	}
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
 }
 
-// minBeyond is how much more of a field is searched than is kept, at least: a secret that begins before the cut must be
-// seen whole to be known. What lies behind is dropped unread, so that a report of megabytes costs no more than others.
-const minBeyond = 2 << 10
+const (
+	// minBeyond is how much more of a field is searched than is kept, at least: a secret that begins before the cut must
+	// be seen whole to be known. What lies behind is dropped unread, so that a report of megabytes costs no more than
+	// others.
+	minBeyond = 2 << 10
+	// ReadOfBody is how much of an error's body is looked at, in bytes. What follows counts only for being there.
+	ReadOfBody = 2 * v1alpha1.MaxErrorBody
+)
 
 // field returns a field without secrets, cut to limit bytes.
 func field(s string, limit int) string {
