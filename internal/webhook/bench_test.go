@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -57,29 +58,31 @@ func (s stock) Handle(_ context.Context, req admission.Request) admission.Respon
 	return admission.PatchResponseFromRaw(req.Object.Raw, changed)
 }
 
-// BenchmarkWebhook measures what a report costs in each of our webhooks, from the bytes of the request to those of the
-// answer, and beside them a stock one. The goal is 300 µs for 64 KiB.
+// BenchmarkWebhook measures the CPU time that a report costs in each of our webhooks, that of the collector included,
+// from the bytes of the request to those of the answer, and beside them a stock one. The second of ours gets what the first
+// has left of the report: the schema refuses more. The goal is 300 µs for 64 KiB where the stock one takes 1.8 to 2.6 ms,
+// at most 0.14 of it.
 func BenchmarkWebhook(b *testing.B) {
 	check, c := fakeChecker(nil)
 	decoder := admission.NewDecoder(testenv.Scheme())
 	for _, size := range []struct {
-		name  string
-		bytes int
-	}{{"1KiB", 1 << 10}, {"64KiB", 64 << 10}} {
-		data := review(b, size.bytes)
+		name       string
+		bytes, cut int
+	}{{"1KiB", 1 << 10, 1 << 10}, {"64KiB", 64 << 10, v1alpha1.MaxErrorBody}} {
 		for _, hook := range []struct {
-			name   string
-			served http.Handler
+			name     string
+			question []byte
+			served   http.Handler
 		}{
-			{"prepare", Serve(&Preparer{Checker: check, Decoder: decoder})},
-			{"answer", Serve(&Answerer{Checker: check, Client: c, Decoder: decoder})},
-			{"stock", &admission.Webhook{Handler: stock{decoder}}},
+			{"prepare", review(b, size.bytes), Serve(&Preparer{Checker: check, Decoder: decoder})},
+			{"answer", review(b, size.cut), Serve(&Answerer{Checker: check, Client: c, Decoder: decoder})},
+			{"stock", review(b, size.bytes), &admission.Webhook{Handler: stock{decoder}}},
 		} {
 			b.Run(size.name+"/"+hook.name, func(b *testing.B) {
 				b.ReportAllocs()
-				b.SetBytes(int64(len(data)))
+				before := cpuTime(b)
 				for b.Loop() {
-					r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/", bytes.NewReader(data))
+					r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/", bytes.NewReader(hook.question))
 					r.Header.Set("Content-Type", "application/json")
 					w := httptest.NewRecorder()
 					hook.served.ServeHTTP(w, r)
@@ -87,9 +90,20 @@ func BenchmarkWebhook(b *testing.B) {
 						b.Fatal(w.Code, w.Body)
 					}
 				}
+				b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
 			})
 		}
 	}
+}
+
+// cpuTime is what this process has used so far.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // idle says that webhooks which do nothing answer in the place of ours.

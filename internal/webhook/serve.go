@@ -4,16 +4,19 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 )
@@ -35,6 +38,10 @@ type question struct {
 	Object    v1alpha1.DiagnosisJob `json:"object"`
 }
 
+// asServed reads what the API server has read and written itself: what it let pass is no mistake here.
+var asServed = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
+	jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(readError)))
+
 // Serve answers the API server's questions about reports with a handler, which finds the report decoded.
 func Serve(handler admission.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +62,7 @@ func Serve(handler admission.Handler) http.Handler {
 		} else {
 			response = handler.Handle(r.Context(), req)
 		}
-		if err := response.Complete(req); err != nil { // A patch that cannot be encoded: the reconciler does it.
+		if err := complete(&response, req); err != nil { // A patch that cannot be encoded: the reconciler does it.
 			logf.FromContext(r.Context()).Error(err, "Let through unread")
 			response = admission.Allowed("")
 			response.UID = req.UID
@@ -65,12 +72,40 @@ func Serve(handler admission.Handler) http.Handler {
 	})
 }
 
+// operation is one change of a JSON patch (RFC 6902).
+type operation struct {
+	Op   string `json:"op"`
+	Path string `json:"path"`
+	// Value points to what is put there, which may be null; nil where something is removed.
+	Value *any `json:"value,omitzero"`
+}
+
+// complete makes an answer fit to be sent. The library's way reads what it has written of each change once more.
+func complete(response *admission.Response, req admission.Request) error {
+	if len(response.Patches) > 0 {
+		operations := make([]operation, len(response.Patches))
+		for i := range response.Patches {
+			o := &response.Patches[i]
+			operations[i] = operation{Op: o.Operation, Path: o.Path}
+			if o.Operation != "remove" {
+				operations[i].Value = &o.Value
+			}
+		}
+		patch, err := jsonv2.Marshal(operations)
+		if err != nil {
+			return fmt.Errorf("encode the patch: %w", err)
+		}
+		response.Patch, response.PatchType, response.Patches = patch, ptr.To(admissionv1.PatchTypeJSONPatch), nil
+	}
+	return response.Complete(req)
+}
+
 // read reads a question. With an error the report in it cannot be read; without a UID there is no question.
 func read(data []byte) (admission.Request, error) {
 	var review struct {
 		Request *question `json:"request"`
 	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &review); err != nil {
+	if err := jsonv2.Unmarshal(data, &review, asServed); err != nil {
 		var bare struct {
 			Request struct {
 				UID types.UID `json:"uid"`
