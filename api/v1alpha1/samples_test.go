@@ -237,7 +237,7 @@ func TestSampleRulesDecideWhatTheySay(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := rules.Classify(classify.Call{Tool: "orders"}, tc.error, now)
+			got := rules.Classify(classify.Call{Tool: "orders"}, &tc.error, now)
 			if got.RuleID != string(tc.wantRule) || got.Class != tc.wantClass {
 				t.Errorf("rule %s says %s, want rule %s to say %s", got.RuleID, got.Class, tc.wantRule, tc.wantClass)
 			}

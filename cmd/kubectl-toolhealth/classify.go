@@ -41,7 +41,7 @@ func cooldown(v classify.Verdict) (time.Duration, bool) {
 }
 
 func judge(rules *classify.Rules, r report, now time.Time) judgement {
-	v := rules.Classify(r.call, r.err, now)
+	v := rules.Classify(r.call, &r.err, now)
 	j := judgement{ID: r.id, RuleID: v.RuleID, Signature: v.Signature, Classification: v.Class, HealthAction: v.Action,
 		waitNote: v.WaitNote}
 	if wait, ok := cooldown(v); ok {

@@ -143,7 +143,7 @@ func TestABrokenEntryCostsNoOther(t *testing.T) {
 		t.Errorf("problems: %v", problems)
 	}
 	for status, want := range map[int32]string{600: "fine", 601: "good"} {
-		if got := rules.Classify(classify.Call{Tool: "search"}, v1alpha1.ToolError{HTTPStatus: &status}, t0); got.RuleID != want {
+		if got := rules.Classify(classify.Call{Tool: "search"}, &v1alpha1.ToolError{HTTPStatus: &status}, t0); got.RuleID != want {
 			t.Errorf("%d is decided by %s, want %s", status, got.RuleID, want)
 		}
 	}

@@ -191,7 +191,7 @@ func (c *Checker) classify(ctx context.Context, place tenancy.Place, r Report, c
 	if err != nil {
 		return classify.Verdict{}, err
 	}
-	return rules.Classify(call, r.Error, c.Clock.Now()), nil
+	return rules.Classify(call, &r.Error, c.Clock.Now()), nil
 }
 
 // Place returns where a project's objects are kept.

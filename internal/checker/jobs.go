@@ -90,7 +90,8 @@ func (s *signatures) of(job *v1alpha1.DiagnosisJob, rules *classify.Rules, call 
 	if ok && known.generation == job.Generation && known.rules == rules && known.call == call {
 		return known.signature
 	}
-	signature := rules.Classify(call, ReportOf(job).Error, job.CreationTimestamp.Time).Signature // The time decides the wait alone.
+	report := ReportOf(job)
+	signature := rules.Classify(call, &report.Error, job.CreationTimestamp.Time).Signature // The time decides the wait alone.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known == nil || len(s.known) >= maxSignatures {

@@ -35,7 +35,7 @@ func BenchmarkClassifyBody(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(report.Body)))
 			for b.Loop() {
-				if got := rules.Classify(Call{Tool: "tool"}, report, testNow); got.RuleID != fallbackID {
+				if got := rules.Classify(Call{Tool: "tool"}, &report, testNow); got.RuleID != fallbackID {
 					b.Fatalf("rule %s", got.RuleID)
 				}
 			}
@@ -76,12 +76,12 @@ func BenchmarkDecision(b *testing.B) {
 		{"nothing", v1alpha1.ToolError{Message: "failed"}, fallbackID},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
-			if got := rules.Classify(Call{Tool: "tool"}, bc.report, testNow); got.RuleID != bc.want {
+			if got := rules.Classify(Call{Tool: "tool"}, &bc.report, testNow); got.RuleID != bc.want {
 				b.Fatalf("rule %s", got.RuleID)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				rules.Classify(Call{Tool: "tool"}, bc.report, testNow)
+				rules.Classify(Call{Tool: "tool"}, &bc.report, testNow)
 			}
 		})
 	}

@@ -131,7 +131,7 @@ func TestBundledRulesOfTheSpecification(t *testing.T) {
 	}
 	for _, tc := range table {
 		t.Run(tc.want.RuleID, func(t *testing.T) {
-			got := rules.Classify(Call{Tool: "tool"}, tc.report, testNow)
+			got := rules.Classify(Call{Tool: "tool"}, &tc.report, testNow)
 			got.Signature = plain(got.Signature)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
@@ -243,7 +243,7 @@ func TestOneFailureInFourLanguages(t *testing.T) {
 	for want, reports := range cases {
 		for tc, e := range reports {
 			t.Run(string(want)+"/"+tc, func(t *testing.T) {
-				got := rules.Classify(Call{Tool: "tool"}, e, testNow)
+				got := rules.Classify(Call{Tool: "tool"}, &e, testNow)
 				if plain(got.Signature) != want {
 					t.Errorf("signature %s by rule %s, want %s", got.Signature, got.RuleID, want)
 				}
@@ -268,7 +268,7 @@ func plain(signature v1alpha1.ErrorSignature) v1alpha1.ErrorSignature {
 func TestTheGenericRulesTellFailuresApart(t *testing.T) {
 	rules := compiled(t, Bundled())
 	signature := func(message string) v1alpha1.ErrorSignature {
-		return rules.Classify(Call{Tool: "tool"}, v1alpha1.ToolError{Message: message}, testNow).Signature
+		return rules.Classify(Call{Tool: "tool"}, &v1alpha1.ToolError{Message: message}, testNow).Signature
 	}
 	first := signature("worker 17 gave up on job 4711")
 	if again := signature("worker 3 gave up on job 12"); again != first {
@@ -410,7 +410,7 @@ func TestTransportInsideAnAnswerDecidesNothing(t *testing.T) {
 				e := bare
 				e.Message = ""
 				e = wrap(e, text)
-				got := rules.Classify(call, e, testNow)
+				got := rules.Classify(call, &e, testNow)
 				checked++
 				if got.Class != v1alpha1.Unclear && got.RuleID != "result-foreign-page" {
 					t.Errorf("%s, %s in %s: %s by %s", p.ID, tc, name, got.Class, got.RuleID)

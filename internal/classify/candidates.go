@@ -130,6 +130,34 @@ func (x *index) setStatuses(entries []EffectiveEntry) {
 	}
 }
 
+// atOnce is the rule that decides a report where nothing more need be looked at, or none where none may match. It is for
+// lists of which one word holds all rules, as the specification's: nothing of the report need be kept for a next word.
+func (x *index) atOnce(e *v1alpha1.ToolError) (rule int, sure bool) {
+	open := x.statusSets[x.statusOf[statusOf(e)]] & x.partSets[partsOf(e)]
+	if typed := x.typed[0]; open&-open&typed != 0 {
+		var asked uint64
+		for _, name := range e.ExceptionTypes {
+			asked |= x.types.sets[x.types.lead(string(name))]
+		}
+		open &^= typed &^ asked
+	}
+	if open == 0 {
+		return none, true
+	}
+	return bits.TrailingZeros64(open), open&-open&x.more[0] == 0
+}
+
+// statusOf is the stated status as rules see it.
+func statusOf(e *v1alpha1.ToolError) int32 {
+	if e.HTTPStatus != nil && 0 <= *e.HTTPStatus && *e.HTTPStatus <= maxStatus {
+		return *e.HTTPStatus
+	}
+	return 0
+}
+
+// none is the place of no rule.
+const none = -1
+
 // candidates are the rules that one report may match, in their order. It is small, because it is made for each report.
 type candidates struct {
 	index    *index
@@ -151,22 +179,18 @@ type candidates struct {
 // start sets what is known at once. It takes a variable, because a literal would be made twice, which takes longer than
 // a decision.
 func (c *candidates) start(x *index, e *v1alpha1.ToolError) {
-	status := int32(0)
-	if e.HTTPStatus != nil && 0 <= *e.HTTPStatus && *e.HTTPStatus <= maxStatus {
-		status = *e.HTTPStatus
-	}
 	c.index, c.reported, c.word = x, e.ExceptionTypes, -1
-	c.status, c.parts = int(x.statusOf[status])*x.words, int(partsOf(e))*x.words
+	c.status, c.parts = int(x.statusOf[statusOf(e)])*x.words, int(partsOf(e))*x.words
 }
 
-// next is the next candidate, or -1 behind the last. Types are looked up only when the first rule that is left asks
+// next is the next candidate, or none behind the last. Types are looked up only when the first rule that is left asks
 // for one.
 func (c *candidates) next() int {
 	x := c.index
 	for {
 		for c.open == 0 {
 			if c.word++; c.word >= x.words {
-				return -1
+				return none
 			}
 			c.open, c.typesKnown = x.statusSets[c.status+c.word]&x.partSets[c.parts+c.word], false
 		}
@@ -184,12 +208,6 @@ func (c *candidates) next() int {
 // typedFor is the present word of the set of rules that ask for one of the reported types.
 func (c *candidates) typedFor() (word uint64) {
 	t := &c.index.types
-	if t.words == 1 { // Asked for once, so that nothing need be kept.
-		for _, name := range c.reported {
-			word |= t.sets[t.lead(string(name))]
-		}
-		return word
-	}
 	if !c.leadsKnown {
 		c.leadsKnown = true
 		for _, name := range c.reported {

@@ -116,7 +116,7 @@ func FuzzCandidates(f *testing.F) {
 					break
 				}
 			}
-			if got := rules.Classify(Call{Tool: "tool"}, e, testNow); got.RuleID != want {
+			if got := rules.Classify(Call{Tool: "tool"}, &e, testNow); got.RuleID != want {
 				t.Fatalf("%+v is decided by %s, want %s", e, got.RuleID, want)
 			}
 		}
@@ -131,11 +131,11 @@ func TestNamesThatShareABucket(t *testing.T) {
 	}
 	rules := compiled(t, layer("p", pattern("rule", v1alpha1.ErrorMatch{ExceptionType: names})))
 	for _, name := range names {
-		if got := rules.Classify(Call{}, v1alpha1.ToolError{ExceptionTypes: texts("a." + string(name))}, testNow); got.RuleID != "rule" {
+		if got := rules.Classify(Call{}, &v1alpha1.ToolError{ExceptionTypes: texts("a." + string(name))}, testNow); got.RuleID != "rule" {
 			t.Errorf("%s is decided by %s", name, got.RuleID)
 		}
 		other := strings.Replace(string(name), "x", "z", 1) + "Exception"
-		if got := rules.Classify(Call{}, v1alpha1.ToolError{ExceptionTypes: texts(other)}, testNow); got.RuleID != fallbackID {
+		if got := rules.Classify(Call{}, &v1alpha1.ToolError{ExceptionTypes: texts(other)}, testNow); got.RuleID != fallbackID {
 			t.Errorf("%s is decided by %s", other, got.RuleID)
 		}
 	}

@@ -127,12 +127,19 @@ type Call struct {
 // Classify gives the verdict of the first rule that matches a reported error, and UNCLEAR where none does. It
 // depends on nothing but its arguments. Now is the time against which a wait until a date counts where the report
 // states no time of its own.
-func (r *Rules) Classify(call Call, e v1alpha1.ToolError, now time.Time) Verdict {
-	rule := r.first(&call, &e)
+//
+// The report is passed by reference: to copy it would take longer than to decide.
+func (r *Rules) Classify(call Call, e *v1alpha1.ToolError, now time.Time) (v Verdict) {
+	r.decide(&v, &call, e, now)
+	return v
+}
+
+func (r *Rules) decide(v *Verdict, call *Call, e *v1alpha1.ToolError, now time.Time) {
+	rule := r.first(call, e)
+	*v = rule.verdict
 	if rule.waitHeader != "" || rule.fingerprint {
-		return rule.reading(e, now)
+		rule.read(v, e, now)
 	}
-	return rule.verdict
 }
 
 // first is the first rule that matches.
@@ -140,16 +147,32 @@ func (r *Rules) first(call *Call, e *v1alpha1.ToolError) *rule {
 	if r == nil {
 		return &unclassified
 	}
+	if r.index.words == 1 {
+		if i, sure := r.index.atOnce(e); sure {
+			return r.at(i)
+		}
+	}
+	return r.at(r.firstOfAll(call, e))
+}
+
+// at is the rule at a place.
+func (r *Rules) at(i int) *rule {
+	if i == none {
+		return &unclassified
+	}
+	return &r.rules[i]
+}
+
+// firstOfAll is the place of the first rule that matches. It is apart from first because what it keeps of a report takes
+// longer than most decisions.
+func (r *Rules) firstOfAll(call *Call, e *v1alpha1.ToolError) int {
 	var c candidates
 	c.start(&r.index, e)
 	i := c.next()
 	if i >= 0 && r.index.more.has(i) {
 		i = r.firstOf(&c, i, call, e)
 	}
-	if i < 0 {
-		return &unclassified
-	}
-	return &r.rules[i]
+	return i
 }
 
 // firstOf is the first of the candidates from a given one on that matches, or -1. It is apart from first because what
@@ -167,15 +190,11 @@ func (r *Rules) firstOf(c *candidates, i int, call *Call, e *v1alpha1.ToolError)
 	return i
 }
 
-// reading is the verdict of a rule whose wait the answer states, or whose signature tells failures apart. It takes
-// the report by value: reading keeps it, and no other verdict shall cost an allocation.
-//
-//go:noinline
-func (r *rule) reading(e v1alpha1.ToolError, now time.Time) Verdict {
-	verdict := r.verdict
+// read puts into the verdict of a rule the wait that the answer states, and what tells failures apart in its signature.
+func (r *rule) read(v *Verdict, e *v1alpha1.ToolError, now time.Time) {
 	if r.waitHeader != "" {
-		verdict.Wait, verdict.WaitNote = r.wait(&e, now, MaxWait)
-		verdict.Stated = verdict.Wait > 0
+		v.Wait, v.WaitNote = r.wait(e, now, MaxWait)
+		v.Stated = v.Wait > 0
 	}
 	if r.fingerprint {
 		said := e.Message
@@ -183,9 +202,8 @@ func (r *rule) reading(e v1alpha1.ToolError, now time.Time) Verdict {
 			said = e.Body
 		}
 		suffix := fingerprint.Of(e.ExceptionTypes, said)
-		verdict.Signature = v1alpha1.ErrorSignature(fingerprint.Append(string(verdict.Signature), suffix))
+		v.Signature = v1alpha1.ErrorSignature(fingerprint.Append(string(v.Signature), suffix))
 	}
-	return verdict
 }
 
 // Entries lists the rules in force in the order in which they are tried. The caller may change the slice, not

@@ -95,10 +95,10 @@ func TestReplacingMergesNoFields(t *testing.T) {
 	higher := v1alpha1.ErrorPattern{ID: "http-403", Match: v1alpha1.ErrorMatch{ErrorCode: "sso"}, Signature: "sso", Classification: v1alpha1.Unclear}
 	rules := compiled(t, Bundled(), layer("tenant", higher))
 	want := Verdict{RuleID: "http-403", Signature: "sso", Class: v1alpha1.Unclear, Action: v1alpha1.HealthActionNone}
-	if diff := cmp.Diff(want, rules.Classify(Call{Tool: "tool"}, v1alpha1.ToolError{ErrorCode: "sso"}, testNow)); diff != "" {
+	if diff := cmp.Diff(want, rules.Classify(Call{Tool: "tool"}, &v1alpha1.ToolError{ErrorCode: "sso"}, testNow)); diff != "" {
 		t.Errorf("verdict (-want +got):\n%s", diff)
 	}
-	if got := rules.Classify(Call{Tool: "tool"}, v1alpha1.ToolError{HTTPStatus: ptr[int32](403)}, testNow).RuleID; got != "fallback" {
+	if got := rules.Classify(Call{Tool: "tool"}, &v1alpha1.ToolError{HTTPStatus: ptr[int32](403)}, testNow).RuleID; got != "fallback" {
 		t.Errorf("a plain 403 is still decided by %s", got)
 	}
 }

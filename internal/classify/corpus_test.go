@@ -61,7 +61,7 @@ func TestEachBundledRuleHasACase(t *testing.T) {
 	hit := map[string]bool{}
 	for _, tc := range cases {
 		call, e := tc.report()
-		if got := rules.Classify(call, e, testNow).RuleID; got != tc.Rule {
+		if got := rules.Classify(call, &e, testNow).RuleID; got != tc.Rule {
 			t.Errorf("the case of %s hits %s", tc.Rule, got)
 		}
 		hit[tc.Rule] = true
@@ -138,9 +138,9 @@ func TestRedactionChangesNoVerdict(t *testing.T) {
 		for _, f := range readCorpus(t, file) {
 			reports++
 			call, e := f.report()
-			want, before := rules.Classify(call, e, testNow), e.DeepCopy()
+			want, before := rules.Classify(call, &e, testNow), e.DeepCopy()
 			changed := redact.Error(&e)
-			if got := rules.Classify(call, e, testNow); got.RuleID != want.RuleID || got.Wait != want.Wait || got.Signature != want.Signature {
+			if got := rules.Classify(call, &e, testNow); got.RuleID != want.RuleID || got.Wait != want.Wait || got.Signature != want.Signature {
 				t.Errorf("%s: %s of %s, and %s of %s without secrets: %+v", f.ID+f.Rule, want.RuleID, want.Wait, got.RuleID, got.Wait, e)
 			}
 			if changed {
@@ -161,7 +161,7 @@ func judge(t *testing.T, corpus []failure) score {
 			kinds[f.kind()] = &score{}
 		}
 		call, e := f.report()
-		got := rules.Classify(call, e, testNow)
+		got := rules.Classify(call, &e, testNow)
 		for _, s := range []*score{kinds[f.kind()], kinds["total"]} {
 			s.count(f.Want, got.Class)
 		}

@@ -40,7 +40,7 @@ func firstFailed(m *v1alpha1.ErrorMatch, call Call, e v1alpha1.ToolError, now ti
 		const id = "selector"
 		alone, _ := Compile(Layer{Entries: []Entry{{Pattern: v1alpha1.ErrorPattern{
 			ID: id, Match: s.match, Signature: id, Classification: v1alpha1.Unclear}}}})
-		if alone.Classify(call, e, now).RuleID != id {
+		if alone.Classify(call, &e, now).RuleID != id {
 			return fmt.Sprintf("match.%s: %s", s.name, s.missed(call, e))
 		}
 	}

@@ -20,7 +20,7 @@ func TestExplainAgreesWithTheVerdict(t *testing.T) {
 			}
 		}
 		got := string(steps[len(steps)-1].Entry.Pattern.ID)
-		if want := rules.Classify(call, e, testNow).RuleID; got != want {
+		if want := rules.Classify(call, &e, testNow).RuleID; got != want {
 			t.Errorf("%s: %s matches, but %s decides", f.ID, got, want)
 		}
 	}

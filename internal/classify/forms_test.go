@@ -95,7 +95,7 @@ func TestNoFormOfAReportMakesAVerdictWrong(t *testing.T) {
 
 func verdictOn(rules *Rules, f failure) Verdict {
 	call, e := f.report()
-	return rules.Classify(call, e, testNow)
+	return rules.Classify(call, &e, testNow)
 }
 
 // TestNoTextOfAResultTakesAToolDown: what a tool writes may be written by whoever wrote what it read, so no text by
@@ -112,7 +112,8 @@ func TestNoTextOfAResultTakesAToolDown(t *testing.T) {
 			text := strings.Join(append([]string{string(word)}, stringsOf(p.Match.BodyContainsAll)...), " token ")
 			for _, name := range []string{"a tool's result", "a bare result"} {
 				checked++
-				got := rules.Classify(Call{Tool: "tool"}, envelopes[name](v1alpha1.ToolError{}, text), testNow)
+				e := envelopes[name](v1alpha1.ToolError{}, text)
+				got := rules.Classify(Call{Tool: "tool"}, &e, testNow)
 				if got.Action == v1alpha1.HealthActionMarkUnavailable {
 					t.Errorf("%q of %s, in %s, takes the tool down by %s", word, p.ID, name, got.RuleID)
 				}

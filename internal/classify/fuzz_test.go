@@ -169,14 +169,14 @@ func FuzzClassify(f *testing.F) {
 		if date != 0 {
 			e.Date = &metav1.Time{Time: time.Unix(date, 0)}
 		}
-		v := rules.Classify(Call{Tool: "tool"}, e, testNow)
+		v := rules.Classify(Call{Tool: "tool"}, &e, testNow)
 		if v.RuleID == "" || v.Signature == "" || v.Class == "" || v.Action == "" {
 			t.Fatalf("incomplete verdict %+v", v)
 		}
 		if v.Wait != 0 && (v.Wait < time.Second || v.Wait > MaxWait) {
 			t.Fatalf("wait %v", v.Wait)
 		}
-		if again := rules.Classify(Call{Tool: "another"}, e, testNow); again != v {
+		if again := rules.Classify(Call{Tool: "another"}, &e, testNow); again != v {
 			t.Fatalf("%+v, then %+v", v, again)
 		}
 	})
@@ -202,7 +202,7 @@ func BenchmarkClassify(b *testing.B) {
 			b.Run(bc.name+"/"+name, func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					rules.Classify(Call{Tool: "tool"}, bc.report, testNow)
+					rules.Classify(Call{Tool: "tool"}, &bc.report, testNow)
 				}
 			})
 		}

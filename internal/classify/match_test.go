@@ -156,7 +156,7 @@ func TestSelectors(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			rules := compiled(t, layer("project", pattern("rule", tc.match)))
-			got := rules.Classify(Call{Tool: "tool"}, tc.report, testNow)
+			got := rules.Classify(Call{Tool: "tool"}, &tc.report, testNow)
 			if matched := got.RuleID == "rule"; matched != tc.want {
 				t.Errorf("matched = %v, want %v", matched, tc.want)
 			}
@@ -197,7 +197,7 @@ func TestHost(t *testing.T) {
 			}
 			for _, selector := range []v1alpha1.HostMatch{endpoint, foreign, unknown} {
 				rules := compiled(t, layer("project", pattern("rule", v1alpha1.ErrorMatch{Host: selector})))
-				got := rules.Classify(Call{EndpointHost: tc.endpoint}, v1alpha1.ToolError{Host: tc.reported}, testNow).RuleID == "rule"
+				got := rules.Classify(Call{EndpointHost: tc.endpoint}, &v1alpha1.ToolError{Host: tc.reported}, testNow).RuleID == "rule"
 				if want := selector == tc.want || selector == endpoint && tc.want == unknown; got != want {
 					t.Errorf("host: %s matched = %v, want %v", selector, got, want)
 				}
@@ -208,7 +208,7 @@ func TestHost(t *testing.T) {
 
 func TestFirstMatchWins(t *testing.T) {
 	rules := compiled(t, layer("project", pattern("first", v1alpha1.ErrorMatch{}), pattern("second", v1alpha1.ErrorMatch{})))
-	if got := rules.Classify(Call{Tool: "tool"}, v1alpha1.ToolError{}, testNow).RuleID; got != "first" {
+	if got := rules.Classify(Call{Tool: "tool"}, &v1alpha1.ToolError{}, testNow).RuleID; got != "first" {
 		t.Errorf("rule %s, want first", got)
 	}
 }
@@ -225,7 +225,7 @@ func TestClassifyIsTotal(t *testing.T) {
 	} {
 		t.Run(tc, func(t *testing.T) {
 			want := Verdict{RuleID: "fallback", Signature: "unclassified", Class: v1alpha1.Unclear, Action: v1alpha1.HealthActionNone}
-			if diff := cmp.Diff(want, rules.Classify(Call{Tool: ""}, v1alpha1.ToolError{}, time.Time{})); diff != "" {
+			if diff := cmp.Diff(want, rules.Classify(Call{Tool: ""}, &v1alpha1.ToolError{}, time.Time{})); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
 		})
@@ -244,7 +244,7 @@ func TestClassifyChangesNothing(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if got := rules.Classify(Call{Tool: "tool"}, e, testNow).RuleID; got != "http-401-expired-token" {
+			if got := rules.Classify(Call{Tool: "tool"}, &e, testNow).RuleID; got != "http-401-expired-token" {
 				t.Errorf("rule %s", got)
 			}
 		})
@@ -274,7 +274,7 @@ func TestTheBodyIsReadAsJSONAtMostOnce(t *testing.T) {
 	many := compiled(t, layer("p", field("a", "/a"), field("b", "/b/c"), pattern("c", v1alpha1.ErrorMatch{ErrorCode: "E1"})))
 	allocations := func(rules *Rules, status int32) float64 {
 		e := v1alpha1.ToolError{HTTPStatus: ptr(status), Body: `{"a":1,"b":{"c":2}}`}
-		return testing.AllocsPerRun(100, func() { rules.Classify(Call{Tool: "tool"}, e, testNow) })
+		return testing.AllocsPerRun(100, func() { rules.Classify(Call{Tool: "tool"}, &e, testNow) })
 	}
 	if got := allocations(one, 404); got != 0 {
 		t.Errorf("%v allocations where no rule can ask for a field, want none", got)
@@ -297,7 +297,7 @@ func TestNothingIsAllocatedWhereTheBodyIsNotNeeded(t *testing.T) {
 		"by a bare name": {ExceptionTypes: texts("com.acme.SchemaViolation")},
 		"fallback":       {Message: strings.Repeat("A", 4096)},
 	} {
-		if n := testing.AllocsPerRun(100, func() { rules.Classify(Call{Tool: "tool"}, e, testNow) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { rules.Classify(Call{Tool: "tool"}, &e, testNow) }); n != 0 {
 			t.Errorf("%s: %v allocations, want none", tc, n)
 		}
 	}

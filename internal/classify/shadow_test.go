@@ -260,11 +260,11 @@ func TestAShadowIsNeverReached(t *testing.T) {
 		alone, matched := compiled(t, layer("p", later)), false
 		for range 60 {
 			call, e := w.report(&later.Match)
-			if alone.Classify(call, e, testNow).RuleID != "later" {
+			if alone.Classify(call, &e, testNow).RuleID != "later" {
 				continue
 			}
 			matched = true
-			if got := rules.Classify(call, e, testNow).RuleID; got != "earlier" {
+			if got := rules.Classify(call, &e, testNow).RuleID; got != "earlier" {
 				t.Fatalf("%s decides a report that the earlier rule is said to take\nearlier: %+v\nlater: %+v\nreport: %+v %+v", got, earlier.Match, later.Match, call, e)
 			}
 		}

@@ -10,10 +10,10 @@ import (
 )
 
 // typeTable tells which rules ask for a reported type. It is a hash table of the names that rules ask for and of their
-// last segments. A bucket is searched by halves, so that names that were chosen to share one cost little.
+// last segments. A bucket's first entry stands in it, so that most names are found with one look; where there are more, it
+// is searched by halves, so that names that were chosen to share one cost little.
 type typeTable struct {
-	// buckets are where the entries of each hash begin in entries, and where the last ones end.
-	buckets []uint32
+	buckets []typeBucket
 	shift   int
 	entries []typeEntry
 	// sets are the sets of rules that a name leads to, one behind the other, each of as many words. The first is empty.
@@ -29,6 +29,13 @@ type typeEntry struct {
 	exact int32
 	// bare are those that ask for the name without anything before it: what ends in it agrees with that.
 	bare int32
+}
+
+// typeBucket are the entries of one hash.
+type typeBucket struct {
+	first typeEntry
+	// from and to are where the entries stand in entries.
+	from, to uint32
 }
 
 // key is the length and the first and last eight bytes of a text: all of it, where it has no more than wholeKey.
@@ -113,12 +120,13 @@ func (t *typeTable) sortIntoBuckets() {
 	slices.SortFunc(t.entries, func(a, b typeEntry) int {
 		return cmp.Or(cmp.Compare(bucket(&a), bucket(&b)), strings.Compare(a.name, b.name))
 	})
-	t.buckets = make([]uint32, count+1)
+	t.buckets = make([]typeBucket, count)
 	for i := range t.entries {
-		t.buckets[bucket(&t.entries[i])+1]++
-	}
-	for i := range count {
-		t.buckets[i+1] += t.buckets[i]
+		b := &t.buckets[bucket(&t.entries[i])]
+		if b.to == 0 {
+			b.first, b.from = t.entries[i], uint32(i)
+		}
+		b.to = uint32(i + 1)
 	}
 }
 
@@ -139,18 +147,32 @@ func (t *typeTable) lead(reported string) int32 {
 // find gives the entry of a name, or nil.
 func (t *typeTable) find(name string) *typeEntry {
 	key := newKey(name)
-	bucket := key.hash() >> t.shift
-	low, high := t.buckets[bucket], t.buckets[bucket+1]
-	for low < high {
-		middle := (low + high) / 2
-		e := &t.entries[middle]
-		if e.key == key && (len(name) <= wholeKey || e.name == name) {
-			return e
-		}
-		if e.name < name {
-			low = middle + 1
-		} else {
-			high = middle
+	b := &t.buckets[key.hash()>>t.shift]
+	if b.first.is(&key, name) {
+		return &b.first
+	}
+	if b.to-b.from <= 1 {
+		return nil
+	}
+	return t.findIn(t.entries[b.from:b.to], &key, name)
+}
+
+// is reports whether an entry is that of a name.
+func (e *typeEntry) is(key *key, name string) bool {
+	return e.key == *key && (len(name) <= wholeKey || e.name == name)
+}
+
+// findIn is find among some entries.
+func (t *typeTable) findIn(entries []typeEntry, key *key, name string) *typeEntry {
+	for len(entries) > 0 {
+		middle := &entries[len(entries)/2]
+		switch {
+		case middle.is(key, name):
+			return middle
+		case middle.name < name:
+			entries = entries[len(entries)/2+1:]
+		default:
+			entries = entries[:len(entries)/2]
 		}
 	}
 	return nil

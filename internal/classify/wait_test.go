@@ -98,7 +98,7 @@ func TestWait(t *testing.T) {
 			e := v1alpha1.ToolError{Headers: tc.headers, Date: tc.date}
 			rules := compiled(t, layer("project", p))
 			for range 20 { // the order of a map's keys is different each time
-				if got := rules.Classify(Call{Tool: "tool"}, e, testNow).Wait; got != tc.want {
+				if got := rules.Classify(Call{Tool: "tool"}, &e, testNow).Wait; got != tc.want {
 					t.Fatalf("wait %v, want %v", got, tc.want)
 				}
 			}

@@ -73,7 +73,7 @@ func (in Input) reportsRefusal() bool {
 
 // classify returns what the rules say about an error of the tool. The time decides a stated wait alone.
 func (in Input) classify(e v1alpha1.ToolError, at time.Time) classify.Verdict {
-	return in.Rules.Classify(classify.Call{Tool: string(in.Job.Spec.ToolName), EndpointHost: registry.EndpointHost(in.Tool)}, e, at)
+	return in.Rules.Classify(classify.Call{Tool: string(in.Job.Spec.ToolName), EndpointHost: registry.EndpointHost(in.Tool)}, &e, at)
 }
 
 func (e evidence) worked() bool { return e.userWorks || e.systemWorks }
