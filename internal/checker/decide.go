@@ -201,10 +201,10 @@ func foundNothing(job *v1alpha1.DiagnosisJob) bool {
 	return job.Status.Diagnosis == nil || isUnpaid(job)
 }
 
-// isUnpaid reports whether a job closed because a daily budget was used up.
+// isUnpaid reports whether a job closed because a daily budget was used up, or could not be accounted for.
 func isUnpaid(job *v1alpha1.DiagnosisJob) bool {
 	complete := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionComplete)
-	return complete != nil && complete.Reason == v1alpha1.ReasonBudgetExhausted
+	return complete != nil && (complete.Reason == v1alpha1.ReasonBudgetExhausted || complete.Reason == v1alpha1.ReasonBudgetNotKept)
 }
 
 // leftOf returns what is left of a span since a job ended.

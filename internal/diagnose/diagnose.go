@@ -79,8 +79,10 @@ type Outcome struct {
 	Fallback string
 	// Exhausted says that a daily budget is why.
 	Exhausted bool
+	// NotKept says that the account of the daily budgets could not be asked, or not be written, is why.
+	NotKept bool
 	// Unpaid says that a call could not be paid for, for a reason that says nothing about the tool: no state follows but
-	// from a probe that failed. An exhausted budget is such a reason, too.
+	// from a probe that failed. Exhausted and NotKept are such reasons, too.
 	Unpaid bool
 	// Err says why there is none at all: the model could not be asked, or time ran out. Nothing follows from such a run.
 	Err error
