@@ -61,7 +61,6 @@ func adjusting(class v1alpha1.Classification, list ...v1alpha1.CooldownAdjustmen
 
 // TestEveryChangeLeavesItsReason goes through the clauses of design §5 one by one.
 func TestEveryChangeLeavesItsReason(t *testing.T) {
-	systemRefused := Evidence{As: v1alpha1.ProbeAsSystem, Failed: true, Refused: true}
 	hour := now.Add(time.Hour)
 	guess := v1alpha1.HealthHistoryEntry{Status: v1alpha1.StateDegraded, Classification: v1alpha1.Intermittent, ErrorSignature: "http-5xx", By: health.ByEngine("diag-0")}
 	undecided := guess
@@ -90,9 +89,26 @@ func TestEveryChangeLeavesItsReason(t *testing.T) {
 			reasons:  []string{"lowered from TECHNICALLY_BROKEN: only the system's credential was refused"},
 		},
 		{
-			name: "it is one where the report is about a refused credential, too", input: inputOf(anonymous, signed("http-401"), reporting(401)), evidence: []Evidence{systemRefused},
+			name: "nor is it where the report is about a refused credential, too", input: inputOf(anonymous, signed("http-401"), reporting(401)), evidence: []Evidence{systemRefused},
+			output: Output{Classification: v1alpha1.TechnicallyBroken}, want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-401/30s"},
+			reasons:  []string{"lowered from TECHNICALLY_BROKEN: only the system's credential was refused"},
+		},
+		{
+			name: "nor are two refused credentials: the tool answers", input: inputOf(signed("http-401"), reporting(401)), evidence: []Evidence{userRefused, systemRefused},
+			output: Output{Classification: v1alpha1.TechnicallyBroken, ExpectedRecoveryAt: hour}, want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-401/30s"},
+			reasons:  []string{"lowered from TECHNICALLY_BROKEN: both credentials were refused, and nothing else failed: the tool answers", "its estimate and cooldowns dropped with it"},
+		},
+		{
+			name: "a failure of another kind beside a refusal is one", input: inputOf(), evidence: []Evidence{userFailed, systemRefused},
 			output: Output{Classification: v1alpha1.TechnicallyBroken}, want: "TECHNICALLY_BROKEN PROJECT",
-			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN cool=http-401/5m0s"},
+			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN cool=http-5xx/5m0s"},
+		},
+		{
+			name: "whoever met it", input: inputOf(), evidence: []Evidence{userRefused, systemFailed},
+			output: Output{Classification: v1alpha1.TechnicallyBroken}, want: "TECHNICALLY_BROKEN PROJECT",
+			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN cool=http-5xx/5m0s"},
 		},
 		{
 			name: "history stands against no probe that succeeds now", input: inputOf(reads, remembering(proven)), evidence: []Evidence{systemWorked},
