@@ -52,6 +52,8 @@ type Input struct {
 	AI *AI
 	// Account is what the tenant may spend today. Nil: there is no budget.
 	Account *budget.Account
+	// MaxWait bounds estimates and cooldowns, as the store does. Zero, or more: health.MaxWait.
+	MaxWait time.Duration
 }
 
 // Evidence is what one probe that was sent says about the tool, as far as a verdict may rest on it.
@@ -127,6 +129,14 @@ func (in Input) widest() v1alpha1.Scope {
 		return narrower(limit, in.scope())
 	}
 	return in.scope()
+}
+
+// maxWait returns how far ahead an estimate may lie, and how long a cooldown may be.
+func (in Input) maxWait() time.Duration {
+	if in.MaxWait <= 0 || in.MaxWait > health.MaxWait {
+		return health.MaxWait
+	}
+	return in.MaxWait
 }
 
 // row returns the caller's row of a scope; ok is false if the caller has none.

@@ -54,6 +54,8 @@ func remembering(e v1alpha1.HealthHistoryEntry) func(*Input) {
 	}
 }
 
+func waiting(most time.Duration) func(*Input) { return func(in *Input) { in.MaxWait = most } }
+
 // adjusting returns an output that sets cooldowns.
 func adjusting(class v1alpha1.Classification, list ...v1alpha1.CooldownAdjustment) Output {
 	return Output{Classification: class, CooldownAdjustments: list}
@@ -227,7 +229,18 @@ func TestEveryChangeLeavesItsReason(t *testing.T) {
 			name: "an estimate of years", input: inputOf(), evidence: []Evidence{systemFailed},
 			output: Output{Classification: v1alpha1.TechnicallyBroken, ExpectedRecoveryAt: now.AddDate(99, 0, 0)}, want: "TECHNICALLY_BROKEN PROJECT",
 			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN recovery=24h0m0s cool=http-5xx/24h0m0s"},
-			reasons:  []string{"expectedRecoveryAt cut to 24 hours from now"},
+			reasons:  []string{"expectedRecoveryAt cut to the longest wait, 24h"},
+		},
+		{
+			name: "waits above the operator's maximum", input: inputOf(waiting(90 * time.Minute)), evidence: []Evidence{systemFailed},
+			output: Output{Classification: v1alpha1.TechnicallyBroken, ExpectedRecoveryAt: now.Add(2 * time.Hour),
+				CooldownAdjustments: []v1alpha1.CooldownAdjustment{{ErrorSignature: "timeout", Duration: "PT2H"}}}, want: "TECHNICALLY_BROKEN PROJECT",
+			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN recovery=1h30m0s cool=timeout/1h30m0s cool=http-5xx/1h30m0s"},
+			reasons:  []string{"expectedRecoveryAt cut to the longest wait, 1h30m", "cooldowns cut to the longest wait, 1h30m"},
+		},
+		{
+			name: "the fallback's own estimate is held to it, too", input: inputOf(waiting(10 * time.Minute)), want: "UNCLEAR PROJECT",
+			output: Output{Classification: v1alpha1.Unclear}, wantRows: []string{"PROJECT/essays: DEGRADED UNCLEAR recovery=10m0s"},
 		},
 		{
 			name: "an estimate of a tool that works", input: inputOf(), evidence: []Evidence{systemWorked},
@@ -246,7 +259,7 @@ func TestEveryChangeLeavesItsReason(t *testing.T) {
 			want: "INTERMITTENT PROJECT",
 			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=timeout/24h0m0s cool=f/1h0m0s cool=http-5xx/30s",
 				"USER/alice: no state cool=e/1h0m0s"},
-			reasons: []string{"cooldowns cut to 24 hours",
+			reasons: []string{"cooldowns cut to the longest wait, 24h",
 				"cooldowns dropped: set twice, of another user, without a duration of a second or more, without an error signature, all after the 8th"},
 		},
 		{
