@@ -304,6 +304,11 @@ func TestAFreshVerdictSparesADiagnosis(t *testing.T) {
 		{name: "another user's verdict speaks through the rows that the caller has", jobs: []jobFact{jobOf("ended", report(func(r *Report) { r.User = "bob" }), "http-5xx", diagnosed(v1alpha1.UserSpecificTechnical))},
 			after: time.Minute, window: window, want: pending},
 		{name: "a job that no budget paid for is no verdict, and not repeated at once", jobs: ended(unpaid), after: time.Minute, window: window, want: byJob(4 * time.Minute)},
+		{name: "nor is one whose ceiling was too low", jobs: ended(func(job *v1alpha1.DiagnosisJob) {
+			unclearFor(job, v1alpha1.ReasonTokenCeilingReached)
+			job.Status.Attempts = 1
+		}),
+			after: time.Minute, window: window, want: byJob(4 * time.Minute)},
 		{name: "nor is one whose budget could not be asked", jobs: ended(unaccounted), after: time.Minute, window: window, want: byJob(4 * time.Minute)},
 	} {
 		tc.verdict, tc.report = unclear503, report()

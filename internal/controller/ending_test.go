@@ -41,6 +41,8 @@ func TestEndingOf(t *testing.T) {
 			want: ending{reason: v1alpha1.CloseDone, why: v1alpha1.ReasonBudgetExhausted, message: "WORKING for scope PROJECT: works"}},
 		{name: "an account that cannot be asked", outcome: diagnose.Outcome{Fallback: "etcd is gone", NotKept: true, Unpaid: true},
 			want: ending{reason: v1alpha1.CloseDone, why: v1alpha1.ReasonBudgetNotKept, message: "WORKING for scope PROJECT: works"}},
+		{name: "a ceiling that pays for no verdict", outcome: diagnose.Outcome{Fallback: "raise it", Ceiling: true},
+			want: ending{reason: v1alpha1.CloseDone, why: v1alpha1.ReasonTokenCeilingReached, message: "WORKING for scope PROJECT: works"}},
 		{name: "no answer", outcome: diagnose.Outcome{Err: &llm.Failure{Kind: llm.KeyRefused}}, wantCategory: v1alpha1.FailureCredentials,
 			want: ending{reason: v1alpha1.CloseStale, why: v1alpha1.ReasonModelUnavailable}},
 	} {

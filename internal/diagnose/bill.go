@@ -26,6 +26,9 @@ const (
 	messageTokens, endpointTokens = 16, 512
 	// bytesPerToken is more than a token holds on average: OpenAI's tokenizers make 4 of English, up to 10 of Hindi.
 	bytesPerToken = 16
+	// WorstFirstCall is the most that the first call of a diagnosis may cost, in tokens: of a long report with many headers and
+	// long histories. A ceiling below it may pay for no diagnosis.
+	WorstFirstCall = 36_000
 	// maxAccountError bounds what a note quotes of why the account could not be asked, in bytes.
 	maxAccountError = 250
 )
@@ -100,7 +103,7 @@ func (r *run) afford(ctx context.Context, request *llm.Request) (*budget.Hold, e
 	worst := worstPrompt(*request)
 	left := r.in.Limits.TokenCeiling - r.out.Usage.PromptTokens - r.out.Usage.CompletionTokens
 	if left < worst+minTurnTokens {
-		return nil, unusableError{unpaid: r.out.Usage.Turns == 0, why: fmt.Sprintf("the token ceiling of %d was reached before there was a verdict: %d are left and the next call may cost %d: raise spec.tokenCeiling of the DiagnosisRecipe",
+		return nil, unusableError{ceiling: true, unpaid: r.out.Usage.Turns == 0, why: fmt.Sprintf("the token ceiling of %d was reached before there was a verdict: %d are left and the next call may cost %d: raise spec.tokenCeiling of the DiagnosisRecipe",
 			r.in.Limits.TokenCeiling, max(left, 0), worst+minTurnTokens)}
 	}
 	hold, err := r.hold(ctx, worst+minTurnTokens, min(worst+maxTurnTokens, left))

@@ -126,6 +126,9 @@ func TestTheCeilingIsAskedBeforeEachCall(t *testing.T) {
 			if diff := cmp.Diff(tc.wantRows, describeRows(t, w.input, Decide(w.input, out, now).Rows)); tc.want != "" && diff != "" {
 				t.Errorf("rows (-want +got):\n%s", diff)
 			}
+			if out.Ceiling != (tc.want != "") {
+				t.Errorf("that the ceiling is why is said: %t", out.Ceiling)
+			}
 			if used := out.Usage.PromptTokens + out.Usage.CompletionTokens; used > tc.ceiling {
 				t.Errorf("it cost %d of %d", used, tc.ceiling)
 			}

@@ -83,6 +83,8 @@ type Outcome struct {
 	Exhausted bool
 	// NotKept says that the account of the daily budgets could not be asked, or not be written, is why.
 	NotKept bool
+	// Ceiling says that the run's token ceiling is why.
+	Ceiling bool
 	// Unpaid says that a call could not be paid for, for a reason that says nothing about the tool: no state follows but
 	// from a probe that failed. Exhausted and NotKept are such reasons, too.
 	Unpaid bool
