@@ -2,6 +2,7 @@ package controller
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -40,6 +41,26 @@ func TestWhatAServerSaysAppearsInTheConditions(t *testing.T) {
 				t.Errorf("Ready %s, ProbeSafe %s, want %s and %s", ready.Reason, safe.Reason, tc.wantReady, tc.wantSafe)
 			}
 		})
+	}
+}
+
+func TestASecretThatIsMissingIsLookedForSoon(t *testing.T) {
+	naming := &v1alpha1.Tool{Spec: v1alpha1.ToolSpec{Credentials: &v1alpha1.ToolCredentials{System: &v1alpha1.SecretName{Name: "key"}}}}
+	good := condition(v1alpha1.ConditionReady, true, v1alpha1.ReasonConfigured, "")
+	for name, tc := range map[string]struct {
+		tool  *v1alpha1.Tool
+		ready metav1.Condition
+		want  time.Duration
+	}{
+		"one that can be used":          {naming, good, 5 * time.Minute},
+		"one that is missing":           {naming, notReady(v1alpha1.ReasonCredentialNotFound, ""), 30 * time.Second},
+		"one that may not be read":      {naming, notReady(v1alpha1.ReasonCredentialNotReadable, ""), 30 * time.Second},
+		"none is named":                 {&v1alpha1.Tool{}, good, 0},
+		"none is named, and not usable": {&v1alpha1.Tool{}, notReady(v1alpha1.ReasonInputInvalid, ""), 0},
+	} {
+		if got := nextLook(tc.tool, tc.ready); got != tc.want {
+			t.Errorf("%s: looked at after %s, want %s", name, got, tc.want)
+		}
 	}
 }
 
