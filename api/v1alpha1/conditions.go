@@ -156,8 +156,12 @@ const (
 	// ReasonBudgetExhausted says that too little of a daily token budget was left for a verdict, so that the fallback was
 	// applied; the message says whose budget, and when it comes back.
 	ReasonBudgetExhausted = "BudgetExhausted"
-	// ReasonBudgetNotKept says that the account of the daily token budget cannot be written, so that nothing may be spent.
+	// ReasonBudgetNotKept says that the account of the daily token budget cannot be read or written, so that nothing may be
+	// spent: no diagnosis began, or it ended without a verdict and the fallback was applied.
 	ReasonBudgetNotKept = "BudgetNotKept"
+	// ReasonTokenCeilingReached says that the recipe's tokenCeiling did not pay for a verdict, so that the fallback was applied;
+	// the message says what the next call may cost.
+	ReasonTokenCeilingReached = "TokenCeilingReached"
 	// ReasonCoalesced says that another job stands for this one: an older one for the same fault, or the newest of a row
 	// that was diagnosed as often within the hour as it may be; the message names it.
 	ReasonCoalesced = "Coalesced"

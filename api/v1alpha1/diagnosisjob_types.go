@@ -239,6 +239,12 @@ type ProbeAudit struct {
 	// +required
 	Possible bool `json:"possible"`
 
+	// refused says that the probe could not be made because of what the tool's server says of the tool: Unsafe, that it
+	// writes or destroys; Input, that the Tool's own input does not fit. It is absent for any other reason.
+	// +optional
+	// +kubebuilder:validation:Enum=Unsafe;Input
+	Refused string `json:"refused,omitempty"`
+
 	// success says whether the answer was as expected.
 	// +required
 	Success bool `json:"success"`

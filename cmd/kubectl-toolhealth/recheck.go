@@ -31,7 +31,8 @@ func newRecheck(s *streams) *cobra.Command {
 		Short: "Have a tool probed now, and wait for what is found",
 		Long: `Have a tool probed now, and wait for what is found, with progress on the standard error. With --as-user it is probed as that
 user, too, which needs the verb report-for-others. With --wait=0 it is only asked for. A request joins what looks at the
-tool already.
+tool already. Where the tool was diagnosed as often within the hour as it may be, the newest result is printed, and when to
+ask again.
 
 Exit codes: 0 it works or was only asked for; 1 it does not work, or nothing was found in time; 2 wrong usage, or the
 cluster cannot be asked.`,
@@ -65,7 +66,7 @@ func (o *recheckOptions) run(ctx context.Context, tool string) error {
 		o.note("%s is looked at as job %s", tool, job.Name)
 	case answer["Job"] != "":
 		job.Name = answer["Job"]
-		o.note("%s is looked at already, as job %s", tool, job.Name)
+		o.note("%s", messageOf(err))
 	case apierrors.IsAlreadyExists(err):
 		o.note("%s is looked at already", tool)
 		return o.print("Ask again in a moment")

@@ -30,7 +30,7 @@ const ConfigMapName = "agrajag-daily-tokens"
 const (
 	// writeAttempts bounds how often a write is tried again after somebody else's.
 	writeAttempts = 10
-	// writeTimeout bounds one read or write, since every other call waits for it.
+	// writeTimeout bounds one read or write, since others wait for it.
 	writeTimeout = 10 * time.Second
 )
 
@@ -52,9 +52,19 @@ type Keeper struct {
 	// Limits are the budgets.
 	Limits Limits
 
-	mu     sync.Mutex
+	once   sync.Once
+	gate   chan struct{} // full while somebody uses what follows, be it over calls of the API server
 	ledger *ledger
 	stored *corev1.ConfigMap // as it was last read or written; nil: there is none
+
+	mu      sync.Mutex // never held over a call
+	settled []settlement
+}
+
+// settlement is a hold that ended while somebody else used the account.
+type settlement struct {
+	hold  *Hold
+	spent int64
 }
 
 // Account is what one tenant may spend. A nil Account counts nothing and refuses nothing.
@@ -101,8 +111,10 @@ func (a *Account) Afford(ctx context.Context, tokens int64) error {
 }
 
 func (k *Keeper) hold(ctx context.Context, tenant string, least, most int64) (*Hold, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	if err := k.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer k.leave()
 	if k.ledger == nil {
 		if err := k.read(ctx); err != nil {
 			return nil, err
@@ -137,16 +149,44 @@ func (h *Hold) Settle(ctx context.Context, spent int64) {
 	if k == nil {
 		return
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	h.release(spent)
 	h.keeper = nil
-	k.ledger.all.raise(k.Limits.All)
-	h.own.raise(k.Limits.PerTenant)
-	if err := k.write(ctx, h.own); err != nil { // It cost more than was held. The next hold writes first.
+	k.mu.Lock()
+	k.settled = append(k.settled, settlement{h, spent})
+	k.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	err := k.enter(ctx) // Where that takes too long, whoever comes next does it.
+	if err == nil {
+		defer k.leave()
+		err = k.write(ctx, h.own) // It cost more than was held.
+	}
+	if err != nil { // The next hold writes first.
 		logf.FromContext(ctx).Error(err, "Tokens above the hold not stored yet", "tokens", spent)
 	}
 }
+
+// enter waits until nobody else uses the account, no longer than ctx allows: whoever does may wait for a slow API server.
+// What was settled meanwhile is done first.
+func (k *Keeper) enter(ctx context.Context) error {
+	k.once.Do(func() { k.gate = make(chan struct{}, 1) })
+	select {
+	case k.gate <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the account of the daily token budget: %w", context.Cause(ctx))
+	}
+	k.mu.Lock()
+	settled := k.settled
+	k.settled = nil
+	k.mu.Unlock()
+	for _, s := range settled {
+		s.hold.release(s.spent)
+		s.hold.own.raise(k.Limits.PerTenant)
+		k.ledger.all.raise(k.Limits.All)
+	}
+	return nil
+}
+
+func (k *Keeper) leave() { <-k.gate }
 
 // release exchanges what was held for what was spent.
 func (h *Hold) release(spent int64) {

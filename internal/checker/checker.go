@@ -105,6 +105,8 @@ type Decision struct {
 	JobEnded bool
 	// Starts are the diagnoses of the row that other jobs began within the hour, newest first, where it was asked for.
 	Starts []Start
+	// Refused says why no diagnosis is begun for the report within the hour; nil: that is not why.
+	Refused *Hour
 	// Message tells the caller in a sentence or two what it is and what to do.
 	Message string
 	// Hint tells the user what to do, where the user can do something.
@@ -135,7 +137,7 @@ type Checker struct {
 	MaxWait time.Duration
 	// FreshnessWindow is how long a verdict spares the same error another diagnosis; zero: not at all.
 	FreshnessWindow time.Duration
-	// PerRowPerHour is how many diagnoses of a row may begin within an hour; zero: as many as there are errors.
+	// PerRowPerHour is how many diagnoses of a row may begin within an hour; zero: as many as there are errors. See Hour.
 	PerRowPerHour int
 
 	signatures signatures

@@ -201,10 +201,18 @@ func foundNothing(job *v1alpha1.DiagnosisJob) bool {
 	return job.Status.Diagnosis == nil || isUnpaid(job)
 }
 
-// isUnpaid reports whether a job closed because a daily budget was used up.
+// isUnpaid reports whether a job closed because its verdict could not be paid for.
 func isUnpaid(job *v1alpha1.DiagnosisJob) bool {
 	complete := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionComplete)
-	return complete != nil && complete.Reason == v1alpha1.ReasonBudgetExhausted
+	if complete == nil {
+		return false
+	}
+	switch complete.Reason {
+	case v1alpha1.ReasonBudgetExhausted, v1alpha1.ReasonBudgetNotKept, v1alpha1.ReasonTokenCeilingReached:
+		return true
+	default:
+		return false
+	}
 }
 
 // leftOf returns what is left of a span since a job ended.

@@ -98,10 +98,18 @@ func stalled(job *v1alpha1.DiagnosisJob) {
 }
 
 // unpaid closes a job at t0 that was not run because a budget was used up.
-func unpaid(job *v1alpha1.DiagnosisJob) {
+func unpaid(job *v1alpha1.DiagnosisJob) { unclearFor(job, v1alpha1.ReasonBudgetExhausted) }
+
+// unaccounted closes a job at t0 whose run ended because the account of the budgets could not be asked.
+func unaccounted(job *v1alpha1.DiagnosisJob) {
+	unclearFor(job, v1alpha1.ReasonBudgetNotKept)
+	job.Status.Attempts = 1
+}
+
+func unclearFor(job *v1alpha1.DiagnosisJob, reason string) {
 	job.Status.Phase, job.Status.ClosedAt = v1alpha1.PhaseClosed, at(0)
 	job.Status.Diagnosis = &v1alpha1.Diagnosis{Classification: v1alpha1.Unclear}
-	job.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonBudgetExhausted}}
+	job.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: reason}}
 }
 
 // yielded closes a job at t0 that was left to another one.
@@ -296,6 +304,12 @@ func TestAFreshVerdictSparesADiagnosis(t *testing.T) {
 		{name: "another user's verdict speaks through the rows that the caller has", jobs: []jobFact{jobOf("ended", report(func(r *Report) { r.User = "bob" }), "http-5xx", diagnosed(v1alpha1.UserSpecificTechnical))},
 			after: time.Minute, window: window, want: pending},
 		{name: "a job that no budget paid for is no verdict, and not repeated at once", jobs: ended(unpaid), after: time.Minute, window: window, want: byJob(4 * time.Minute)},
+		{name: "nor is one whose ceiling was too low", jobs: ended(func(job *v1alpha1.DiagnosisJob) {
+			unclearFor(job, v1alpha1.ReasonTokenCeilingReached)
+			job.Status.Attempts = 1
+		}),
+			after: time.Minute, window: window, want: byJob(4 * time.Minute)},
+		{name: "nor is one whose budget could not be asked", jobs: ended(unaccounted), after: time.Minute, window: window, want: byJob(4 * time.Minute)},
 	} {
 		tc.verdict, tc.report = unclear503, report()
 		t.Run(tc.name, tc.run)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -27,6 +28,8 @@ type Start struct {
 	// OnlyFor is the user whom alone the verdict blames: it says nothing about anybody else's errors, so that it must not
 	// take their turns. Empty: it counts for everybody.
 	OnlyFor string
+	// Asked says that a person had the tool looked at.
+	Asked bool
 }
 
 // CountsFor reports whether a diagnosis counts for a user's reports, or for those of nobody in particular.
@@ -50,7 +53,7 @@ func (f facts) starts(row tenancy.JobKey) []Start {
 	for _, other := range f.jobs {
 		began := other.job.Status.StartedAt
 		if onRow(other, row) && began != nil && f.now.Sub(began.Time) < StartSpan {
-			start := Start{Job: other.job.Name, UID: other.job.UID, At: began.Time, OnlyFor: OnlyFor(other.job)}
+			start := Start{Job: other.job.Name, UID: other.job.UID, At: began.Time, OnlyFor: OnlyFor(other.job), Asked: IsAsked(other.job.Spec.Trigger)}
 			if start.CountsFor(row.User) {
 				starts = append(starts, start)
 			}
@@ -65,54 +68,116 @@ func onRow(other jobFact, row tenancy.JobKey) bool {
 	return other.key.Scope == row.Scope && other.key.ScopeID == row.ScopeID
 }
 
-// LimitedByHour reports whether a report waits for its turn within the hour. A person who asks does not: that is bounded
-// by one for each row in ten seconds, and counts all the same.
-func LimitedByHour(trigger v1alpha1.Trigger) bool { return trigger != v1alpha1.TriggerUserRequest }
+// IsAsked reports whether a person asks, who is waiting for the answer.
+func IsAsked(trigger v1alpha1.Trigger) bool { return trigger == v1alpha1.TriggerUserRequest }
 
-// tooOften asks whether the row was diagnosed as often within the hour as it may be, whatever the errors. For a report
-// that is not stored yet the diagnoses count as well that other errors of the row wait for: it would wait in vain.
-func tooOften(d *Decision, f facts) bool {
-	d.Starts = f.starts(d.Key)
-	if f.perHour <= 0 || !LimitedByHour(f.report.Trigger) {
+// Hour is what limits the diagnoses of a row.
+type Hour struct {
+	// Starts are those that began within it, newest first.
+	Starts []Start
+	// Most is how many may; zero: as many as there are errors. Where there is more than one, the last is kept for people
+	// who ask: strangers' errors must not use up what a person needs to see whether the tool works again.
+	Most int
+	// Asked says that a person asks for one more.
+	Asked bool
+}
+
+// Next returns when one more may begin; zero: at once.
+func (h Hour) Next() (at time.Time) {
+	for left := h.Starts; h.isFull(left); left = left[:len(left)-1] {
+		at = left[len(left)-1].At.Add(StartSpan)
+	}
+	return at
+}
+
+func (h Hour) isFull(starts []Start) bool {
+	if h.Most <= 0 || len(starts) == 0 {
 		return false
 	}
-	if len(d.Starts) >= f.perHour {
-		d.Outcome, d.Job, d.RetryAfter = Coalesced, d.Starts[0].Job, justClosed
+	return len(starts) >= h.Most || !h.Asked && countErrors(starts) >= max(h.Most-1, 1)
+}
+
+// countErrors returns how many diagnoses began without a person who asked.
+func countErrors(starts []Start) (n int) {
+	for _, start := range starts {
+		if !start.Asked {
+			n++
+		}
+	}
+	return n
+}
+
+// Refusal tells that a row is not diagnosed any more within the hour, where to look instead, and what to do.
+func (h Hour) Refusal(tool string, scope v1alpha1.Scope, now time.Time) string {
+	not, often, then := "Not diagnosed", "as is allowed", "another error may be diagnosed in "
+	if h.Asked {
+		not, then = "Not looked at again", "raise --diagnoses-per-row-per-hour, or ask again in "
+	} else if len(h.Starts) < h.Most {
+		often = "as errors may while one time is kept for people who ask for a recheck"
+	}
+	return fmt.Sprintf("%s: %s was diagnosed %s within the hour for scope %s, as often %s: job %s, the newest, says what was found, and ToolHealth what is in force; %s%s",
+		not, tool, times(len(h.Starts)), scope, often, h.Starts[0].Job, then, wait(h.Next().Sub(now)))
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// tooOften asks whether the row was diagnosed as often within the hour as it may be, whatever the errors. For a report
+// that is not stored yet the diagnoses count as well that other errors of the row wait for: it would wait in vain. A
+// job that was begun goes on.
+func tooOften(d *Decision, f facts) bool {
+	if f.report.Job != nil && f.report.Job.Status.Attempts > 0 {
+		return false
+	}
+	d.Starts = f.starts(d.Key)
+	hour := Hour{Starts: d.Starts, Most: f.perHour, Asked: IsAsked(f.report.Trigger)}
+	if next := hour.Next(); !next.IsZero() {
+		d.Outcome, d.Job, d.RetryAfter, d.Refused = Coalesced, d.Starts[0].Job, justClosed, &hour
 		d.JobEnded = f.job(func(other jobFact) bool { return other.job.UID == d.Starts[0].UID && isOpen(other.job) }) == nil
 		if at := d.Health.RecoveryAt(); at != nil && at.After(f.now) {
 			d.RetryAfter = at.Sub(f.now)
 		}
+		if hour.Asked {
+			d.RetryAfter = next.Sub(f.now)
+		}
 		return true
 	}
-	newest, waiting := f.waiting(d.Key)
-	if f.report.Job != nil || waiting == 0 || len(d.Starts)+waiting < f.perHour {
+	waiting := f.waiting(d.Key)
+	hour.Starts = slices.Concat(waiting, d.Starts)
+	if f.report.Job != nil || len(waiting) == 0 || hour.Next().IsZero() {
 		return false
 	}
-	d.Outcome, d.Job, d.RetryAfter = Coalesced, newest.Name, justClosed
+	d.Outcome, d.Job, d.RetryAfter = Coalesced, waiting[0].Job, justClosed
 	return true
 }
 
-// waiting returns how many other errors of a row wait for a diagnosis, and the newest of their jobs.
-func (f facts) waiting(row tenancy.JobKey) (newest *v1alpha1.DiagnosisJob, errors int) {
-	signatures := map[v1alpha1.ErrorSignature]bool{}
+// waiting returns the diagnoses that other errors of a row wait for, as if they began now: one for each error, the job
+// that was made last first.
+func (f facts) waiting(row tenancy.JobKey) []Start {
+	newest := map[v1alpha1.ErrorSignature]*v1alpha1.DiagnosisJob{}
 	for _, other := range f.jobs {
 		if !onRow(other, row) || !isOpen(other.job) || other.job.Status.StartedAt != nil || other.key.Signature == row.Signature {
 			continue
 		}
-		signatures[other.key.Signature] = true
-		if newest == nil || ComesFirst(newest, other.job) {
-			newest = other.job
+		if known := newest[other.key.Signature]; known == nil || ComesFirst(known, other.job) {
+			newest[other.key.Signature] = other.job
 		}
 	}
-	return newest, len(signatures)
-}
-
-// TooOften tells that a row is not diagnosed any more within the hour, and where to look instead. Starts are those of the
-// row, newest first; there are as many as most, or more.
-func TooOften(tool string, scope v1alpha1.Scope, starts []Start, most int, now time.Time) string {
-	free := max(StartSpan-now.Sub(starts[most-1].At), 0)
-	return fmt.Sprintf("Not diagnosed: %s was diagnosed %d times within the hour for scope %s, as often as is allowed: job %s, the newest, says what was found, and ToolHealth what is in force; another error may be diagnosed in %s",
-		tool, len(starts), scope, starts[0].Job, wait(free))
+	jobs := slices.SortedFunc(maps.Values(newest), func(a, b *v1alpha1.DiagnosisJob) int {
+		if ComesFirst(b, a) {
+			return -1
+		}
+		return 1
+	})
+	starts := make([]Start, 0, len(jobs))
+	for _, job := range jobs {
+		starts = append(starts, Start{Job: job.Name, UID: job.UID, At: f.now, Asked: IsAsked(job.Spec.Trigger)})
+	}
+	return starts
 }
 
 // names returns the names that jobs of a key may have, in their order. There are as many as a row may be diagnosed within

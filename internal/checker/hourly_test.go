@@ -30,6 +30,7 @@ func TestARowIsDiagnosedSoOftenAnHour(t *testing.T) {
 		for i := range 4 {
 			jobs = append(jobs, jobOf(fmt.Sprintf("j%d", i), r, v1alpha1.ErrorSignature(fmt.Sprintf("e%d", i)), began(time.Duration(i)*10*time.Minute)))
 		}
+		jobs[3].job.Spec.Trigger = v1alpha1.TriggerUserRequest // A person asked.
 		for _, edit := range edits {
 			edit(jobs)
 		}
@@ -40,6 +41,11 @@ func TestARowIsDiagnosedSoOftenAnHour(t *testing.T) {
 			for _, one := range jobs {
 				one.job.Status.Diagnosis.Classification, one.job.Spec.OriginatingUserID = class, user
 			}
+		}
+	}
+	asked := func(jobs []jobFact) {
+		for _, one := range jobs {
+			one.job.Spec.Trigger = v1alpha1.TriggerUserRequest
 		}
 	}
 	waiting := func(n int) []jobFact {
@@ -59,8 +65,9 @@ func TestARowIsDiagnosedSoOftenAnHour(t *testing.T) {
 		most    int
 		trigger v1alpha1.Trigger
 		free    string // when there is room, as the message says
+		begun   bool   // the report's own job was
 	}{
-		{decisionCase: decisionCase{name: "four diagnoses of other errors: the fifth joins the newest until the first is an hour old", report: report(), jobs: starts(report()),
+		{decisionCase: decisionCase{name: "three diagnoses of other errors and one that a person asked for: the fifth joins the newest until the first is an hour old", report: report(), jobs: starts(report()),
 			after: 45 * time.Minute, want: into("j3")}, most: 4, free: "15m"},
 		{decisionCase: decisionCase{name: "with a recovery in sight the caller waits for that", report: report(), jobs: starts(report()), after: 45 * time.Minute,
 			rows: []*v1alpha1.ToolHealth{nil, nil, rowOf(v1alpha1.ScopeProject, found("e3", 50*time.Minute))},
@@ -82,11 +89,23 @@ func TestARowIsDiagnosedSoOftenAnHour(t *testing.T) {
 			after: 45 * time.Minute, want: into("j3")}, most: 4, free: "15m"},
 		{decisionCase: decisionCase{name: "without a limit nothing is refused", report: report(), jobs: starts(report()), after: 45 * time.Minute, want: pending}},
 		{decisionCase: decisionCase{name: "a limit that was lowered counts from the newest", report: report(), jobs: starts(report()), after: 45 * time.Minute, want: into("j3")}, most: 1, free: "45m"},
-		{decisionCase: decisionCase{name: "a person who asks is answered", report: report(), jobs: starts(report()), after: 45 * time.Minute, want: pending}, most: 4, trigger: v1alpha1.TriggerUserRequest},
+		{decisionCase: decisionCase{name: "a person who asks for a fifth gets the newest, too, and is told when to ask again", report: report(), jobs: starts(report()), after: 45 * time.Minute,
+			want: want{Outcome: Coalesced, Class: v1alpha1.Unclear, Job: "j3", RetryAfter: 15 * time.Minute}}, most: 4, free: "15m", trigger: v1alpha1.TriggerUserRequest},
+		{decisionCase: decisionCase{name: "when the first is an hour old a person is answered", report: report(), jobs: starts(report()), after: time.Hour, want: pending}, most: 4, trigger: v1alpha1.TriggerUserRequest},
+		{decisionCase: decisionCase{name: "errors leave one time to people: a fourth joins the newest", report: report(), jobs: starts(report())[:3], after: 45 * time.Minute,
+			want: into("j2")}, most: 4, free: "15m"},
+		{decisionCase: decisionCase{name: "which a person gets", report: report(), jobs: starts(report())[:3], after: 45 * time.Minute, want: pending}, most: 4, trigger: v1alpha1.TriggerUserRequest},
+		{decisionCase: decisionCase{name: "people may use more than that: errors get what they leave", report: report(), jobs: starts(report(), asked)[1:], after: 45 * time.Minute, want: pending}, most: 4},
+		{decisionCase: decisionCase{name: "and no more", report: report(), jobs: starts(report(), asked), after: 45 * time.Minute, want: into("j3")}, most: 4, free: "15m"},
+		{decisionCase: decisionCase{name: "where there is one time, none is kept", report: report(), after: 45 * time.Minute, want: pending}, most: 1},
+		{decisionCase: decisionCase{name: "and an error that had it leaves none to a person", report: report(), jobs: starts(report())[2:3], after: 45 * time.Minute,
+			want: want{Outcome: Coalesced, Class: v1alpha1.Unclear, Job: "j2", RetryAfter: 35 * time.Minute}}, most: 1, free: "35m", trigger: v1alpha1.TriggerUserRequest},
+		{decisionCase: decisionCase{name: "a run that failed is tried once more, whatever began since", report: report(own("mine", 0)), jobs: starts(report()), after: 45 * time.Minute, want: pending},
+			most: 4, trigger: v1alpha1.TriggerUserRequest, begun: true},
 		{decisionCase: decisionCase{name: "a schedule waits", report: report(), jobs: starts(report()), after: 45 * time.Minute, want: into("j3")}, most: 4, free: "15m", trigger: v1alpha1.TriggerScheduledRecheck},
-		{decisionCase: decisionCase{name: "a new error that would wait behind four others is not stored", report: report(), jobs: waiting(4), want: into("w3")}, most: 4},
-		{decisionCase: decisionCase{name: "one that is stored may see its turn", report: report(own("zebra", 0)), jobs: waiting(4), want: pending}, most: 4},
-		{decisionCase: decisionCase{name: "behind three it waits", report: report(), jobs: waiting(3), want: pending}, most: 4},
+		{decisionCase: decisionCase{name: "a new error that would wait behind three others is not stored", report: report(), jobs: waiting(3), want: into("w2")}, most: 4},
+		{decisionCase: decisionCase{name: "one that is stored may see its turn", report: report(own("zebra", 0)), jobs: waiting(3), want: pending}, most: 4},
+		{decisionCase: decisionCase{name: "behind two it waits", report: report(), jobs: waiting(2), want: pending}, most: 4},
 		{decisionCase: decisionCase{name: "those that wait and those that began count together", report: report(), jobs: append(waiting(1), starts(report())[1:]...),
 			after: 45 * time.Minute, want: into("w0")}, most: 4},
 		{decisionCase: decisionCase{name: "another user's job for the same error takes no turn of its own", report: report(), after: 45 * time.Minute, want: pending,
@@ -97,12 +116,15 @@ func TestARowIsDiagnosedSoOftenAnHour(t *testing.T) {
 			if tc.trigger != "" {
 				tc.report.Trigger, verdict = tc.trigger, again
 			}
+			if tc.begun {
+				tc.report.Job.Status.Attempts = 1
+			}
 			d := Decision{Verdict: verdict, Class: verdict.Class, Key: keyOf(place, tc.report, verdict.Signature), Place: place}
 			decide(&d, facts{now: t0.Add(tc.after), report: tc.report, rows: tc.rows, jobs: tc.jobs, perHour: tc.most})
 			if diff := cmp.Diff(tc.want, want{d.Outcome, d.Class, d.RetryAfter, d.Job}); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if tc.free != "" && (!strings.Contains(d.Message, "4 times within the hour for scope PROJECT") || !strings.Contains(d.Message, "job j3") || !strings.HasSuffix(d.Message, " in "+tc.free)) {
+			if tc.free != "" && (!strings.Contains(d.Message, times(len(tc.jobs))+" within the hour for scope PROJECT") || !strings.Contains(d.Message, "job "+tc.want.Job+",") || !strings.HasSuffix(d.Message, " in "+tc.free)) {
 				t.Errorf("the caller is told %q", d.Message)
 			}
 		})

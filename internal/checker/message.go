@@ -66,8 +66,8 @@ func cut(d *Decision, f facts) string {
 
 // coalescedMessage tells which job stands for the report.
 func coalescedMessage(d *Decision, f facts, tool string) string {
-	if len(d.Starts) > 0 && d.Starts[0].Job == d.Job {
-		return TooOften(tool, d.Key.Scope, d.Starts, f.perHour, f.now)
+	if d.Refused != nil {
+		return d.Refused.Refusal(tool, d.Key.Scope, f.now)
 	}
 	if f.job(func(other jobFact) bool { return other.job.Name == d.Job && isOpen(other.job) }) == nil {
 		return fmt.Sprintf("Diagnosed a moment ago as job %s, which says what was found: %s is not diagnosed again for %s", d.Job, tool, wait(d.RetryAfter))

@@ -78,6 +78,14 @@ func TestTheMessageSaysWhatItIsWhatToDoHowLongAndWhy(t *testing.T) {
 			want: "Diagnosis pending as job diag-1: do not call search again before it ends; it usually takes less than 30s"},
 		{name: "a diagnosis that just ended", verdict: unclear503, facts: facts{now: t0.Add(10 * time.Second), report: said, jobs: []jobFact{jobOf("diag-1", said, "http-5xx", failed)}},
 			want: "Diagnosed a moment ago as job diag-1, which says what was found: search is not diagnosed again for 20s"},
+		{name: "as many diagnoses within the hour as errors may have", verdict: unclear503, facts: facts{now: t0.Add(10 * time.Minute), report: said, perHour: 2,
+			jobs: []jobFact{jobOf("diag-1", said, "timeout", began(0))}},
+			want: "Not diagnosed: search was diagnosed once within the hour for scope PROJECT, as often as errors may while one time is kept for people who ask for a recheck: " +
+				"job diag-1, the newest, says what was found, and ToolHealth what is in force; another error may be diagnosed in 50m"},
+		{name: "as many as there may be", verdict: again, facts: facts{now: t0.Add(10 * time.Minute), perHour: 1, jobs: []jobFact{jobOf("diag-1", said, "timeout", began(0))},
+			report: report(func(r *Report) { r.Trigger = v1alpha1.TriggerUserRequest })},
+			want: "Not looked at again: search was diagnosed once within the hour for scope PROJECT, as often as is allowed: " +
+				"job diag-1, the newest, says what was found, and ToolHealth what is in force; raise --diagnoses-per-row-per-hour, or ask again in 50m"},
 		{name: "a verdict in force", verdict: unclear503, wantHint: "Ask the operator.",
 			facts: facts{now: t0.Add(time.Minute), report: said, window: 5 * time.Minute, rows: []*v1alpha1.ToolHealth{nil, nil, rowOf(v1alpha1.ScopeProject, found("http-5xx", 0))}},
 			want:  "TECHNICALLY_BROKEN: search is DOWN for scope PROJECT: search does not work for anybody: plan without it for 4m (rule http-5xx; the same answer for 4m). Found: the host is gone"},

@@ -167,9 +167,7 @@ func (r *DiagnosisReconciler) run(ctx context.Context, job *v1alpha1.DiagnosisJo
 func (r *DiagnosisReconciler) conclude(ctx context.Context, job *v1alpha1.DiagnosisJob, in diagnose.Input, out diagnose.Outcome) error {
 	applied := diagnose.Decide(in, out, r.Clock.Now())
 	end := endingOf(in, out, applied)
-	if out.Exhausted {
-		job.Status.ErrorSignature, end.why = in.Signature, v1alpha1.ReasonBudgetExhausted
-	}
+	job.Status.ErrorSignature = in.Signature // Where no budget allowed it to begin, nobody has noted it yet.
 	record(job, out, applied)
 	r.judgeCost(job, in.Limits.TokenTarget)
 	for _, row := range applied.Rows {

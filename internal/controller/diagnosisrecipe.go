@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/diagnose"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
 )
 
@@ -45,7 +46,12 @@ func recipeAccepted(recipe *v1alpha1.DiagnosisRecipe, place tenancy.Place) metav
 		return condition(v1alpha1.ConditionAccepted, false, v1alpha1.ReasonAINotAllowed, fmt.Sprintf(
 			"spec.ai is ignored: the project belongs to tenant %s, whose own recipe names the model; the limits are in force", place.Tenant))
 	}
-	return condition(v1alpha1.ConditionAccepted, true, v1alpha1.ReasonAccepted, "The recipe is in force")
+	message := "The recipe is in force"
+	if ceiling := recipe.Spec.TokenCeiling; ceiling != nil && *ceiling < diagnose.WorstFirstCall {
+		message += fmt.Sprintf(", but spec.tokenCeiling of %d may not pay for the first call of a long report with long histories, which may cost %d: what does not fit is not diagnosed",
+			*ceiling, diagnose.WorstFirstCall)
+	}
+	return condition(v1alpha1.ConditionAccepted, true, v1alpha1.ReasonAccepted, message)
 }
 
 // SetupWithManager registers the controller. A namespace that joins a tenant loses the say on the model.

@@ -147,6 +147,12 @@ func endingOf(in diagnose.Input, out diagnose.Outcome, applied diagnose.Applied)
 			why = v1alpha1.ReasonDeadlineExceeded
 		}
 		return failed(why, f)
+	case out.Exhausted:
+		return ending{reason: v1alpha1.CloseDone, why: v1alpha1.ReasonBudgetExhausted, message: found(applied.Diagnosis)}
+	case out.NotKept:
+		return ending{reason: v1alpha1.CloseDone, why: v1alpha1.ReasonBudgetNotKept, message: found(applied.Diagnosis)}
+	case out.Ceiling:
+		return ending{reason: v1alpha1.CloseDone, why: v1alpha1.ReasonTokenCeilingReached, message: found(applied.Diagnosis)}
 	case out.Fallback != "":
 		return ending{reason: v1alpha1.CloseDone, why: v1alpha1.ReasonFallback, message: found(applied.Diagnosis)}
 	default:

@@ -37,6 +37,12 @@ func TestEndingOf(t *testing.T) {
 		{name: "a verdict", want: ending{reason: v1alpha1.CloseDone, why: v1alpha1.ReasonDiagnosed, message: "WORKING for scope PROJECT: works"}},
 		{name: "no usable verdict", outcome: diagnose.Outcome{Fallback: "no JSON"},
 			want: ending{reason: v1alpha1.CloseDone, why: v1alpha1.ReasonFallback, message: "WORKING for scope PROJECT: works"}},
+		{name: "a budget that is used up", outcome: diagnose.Outcome{Fallback: "used up", Exhausted: true, Unpaid: true},
+			want: ending{reason: v1alpha1.CloseDone, why: v1alpha1.ReasonBudgetExhausted, message: "WORKING for scope PROJECT: works"}},
+		{name: "an account that cannot be asked", outcome: diagnose.Outcome{Fallback: "etcd is gone", NotKept: true, Unpaid: true},
+			want: ending{reason: v1alpha1.CloseDone, why: v1alpha1.ReasonBudgetNotKept, message: "WORKING for scope PROJECT: works"}},
+		{name: "a ceiling that pays for no verdict", outcome: diagnose.Outcome{Fallback: "raise it", Ceiling: true},
+			want: ending{reason: v1alpha1.CloseDone, why: v1alpha1.ReasonTokenCeilingReached, message: "WORKING for scope PROJECT: works"}},
 		{name: "no answer", outcome: diagnose.Outcome{Err: &llm.Failure{Kind: llm.KeyRefused}}, wantCategory: v1alpha1.FailureCredentials,
 			want: ending{reason: v1alpha1.CloseStale, why: v1alpha1.ReasonModelUnavailable}},
 	} {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -21,9 +22,9 @@ type starts struct {
 	rows map[health.Key]map[types.UID]checker.Start
 }
 
-// begin counts the start of a user's job, unless most that count for that user were begun on its row within the hour;
-// then it returns those, newest first. A most of 0 refuses nothing.
-func (s *starts) begin(row health.Key, user string, own checker.Start, stored []checker.Start, most int) (tooMany []checker.Start) {
+// begin counts the start of a user's job, unless as many that count for that user were begun on its row within the hour as
+// may be; then it returns those. A most of 0 refuses nothing.
+func (s *starts) begin(row health.Key, user string, own checker.Start, stored []checker.Start, most int) (full *checker.Hour) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.prune(own.At)
@@ -37,12 +38,9 @@ func (s *starts) begin(row health.Key, user string, own checker.Start, stored []
 		}
 	}
 	delete(all, own.UID) // Begun before, by a manager that was lost.
-	if most > 0 && len(all) >= most {
-		for _, start := range all {
-			tooMany = append(tooMany, start)
-		}
-		slices.SortFunc(tooMany, checker.Newest)
-		return tooMany
+	hour := checker.Hour{Starts: slices.SortedFunc(maps.Values(all), checker.Newest), Most: most, Asked: own.Asked}
+	if !hour.Next().IsZero() {
+		return &hour
 	}
 	if s.rows == nil {
 		s.rows = map[health.Key]map[types.UID]checker.Start{}
@@ -96,15 +94,15 @@ func (s *starts) prune(now time.Time) {
 // start claims a job, or closes it if its row was diagnosed as often within the hour as it may be.
 func (r *DiagnosisReconciler) start(ctx context.Context, job *v1alpha1.DiagnosisJob, d checker.Decision) (over bool, err error) {
 	most := r.Checker.PerRowPerHour
-	if job.Status.Attempts > 0 || !checker.LimitedByHour(job.Spec.Trigger) {
+	if job.Status.Attempts > 0 {
 		most = 0
 	}
 	row, now := faultOf(d).row, r.Clock.Now()
-	tooMany := r.starts.begin(row, d.Key.User, checker.Start{Job: job.Name, UID: job.UID, At: now}, d.Starts, most)
-	if len(tooMany) > 0 {
+	own := checker.Start{Job: job.Name, UID: job.UID, At: now, Asked: checker.IsAsked(job.Spec.Trigger)}
+	if full := r.starts.begin(row, d.Key.User, own, d.Starts, most); full != nil {
 		job.Status.ErrorSignature = d.Key.Signature
 		return true, closeJob(ctx, r.Client, r.Recorder, job, ending{reason: v1alpha1.CloseStale, why: v1alpha1.ReasonCoalesced,
-			message: checker.TooOften(text.Plain(string(job.Spec.ToolName), 128), d.Key.Scope, tooMany, most, now)}, now)
+			message: full.Refusal(text.Plain(string(job.Spec.ToolName), 128), d.Key.Scope, now)}, now)
 	}
 	if err := r.claim(ctx, job, d.Key.Signature); err != nil {
 		r.starts.forget(row, job.UID)

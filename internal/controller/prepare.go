@@ -38,7 +38,7 @@ func (e *stalledError) ending(job *v1alpha1.DiagnosisJob) ending {
 
 // prepare reads all that a diagnosis needs. A stalledError says that it cannot be had.
 func (r *DiagnosisReconciler) prepare(ctx context.Context, job *v1alpha1.DiagnosisJob, d checker.Decision) (diagnose.Input, llm.Chat, error) {
-	in := diagnose.Input{Job: job, Signature: d.Key.Signature, Rows: d.Rows}
+	in := diagnose.Input{Job: job, Signature: d.Key.Signature, Rows: d.Rows, MaxWait: r.Checker.MaxWait}
 	var err error
 	if in.Place, err = r.Checker.Place(ctx, job.Namespace); err != nil {
 		return in, nil, err

@@ -20,8 +20,12 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
-// credentialEvery is how often a Tool's Secret is looked at again: Secrets may be read, but not watched.
-const credentialEvery = 5 * time.Minute
+const (
+	// credentialEvery is how often a Tool's Secret is looked at again: Secrets may be read, but not watched.
+	credentialEvery = 5 * time.Minute
+	// missingEvery is how often it is where it cannot be used yet: somebody may be waiting for it.
+	missingEvery = 30 * time.Second
+)
 
 // ToolReconciler says whether a Tool's configuration can be used, and asks an MCP server about that. Whether the tool
 // works is not its business.
@@ -55,10 +59,19 @@ func (r *ToolReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	if err := writeStatus(ctx, r.Client, tool, before, &tool.Status); err != nil {
 		return ctrl.Result{}, err
 	}
-	if tool.Spec.Credentials != nil && tool.Spec.Credentials.System != nil {
-		return ctrl.Result{RequeueAfter: credentialEvery}, nil
+	return ctrl.Result{RequeueAfter: nextLook(tool, ready)}, nil
+}
+
+// nextLook returns when a Tool's Secret is to be looked at again; zero: it names none.
+func nextLook(tool *v1alpha1.Tool, ready metav1.Condition) time.Duration {
+	switch {
+	case tool.Spec.Credentials == nil || tool.Spec.Credentials.System == nil:
+		return 0
+	case ready.Status == metav1.ConditionTrue:
+		return credentialEvery
+	default:
+		return missingEvery
 	}
-	return ctrl.Result{}, nil
 }
 
 // judge returns Ready and ProbeSafe. Oldest is the Tool that counts of those with this one's name.

@@ -124,7 +124,7 @@ func (r *ToolReconciler) contradicted(ctx context.Context, object client.Object)
 	refused := refusedBefore(tool, v1alpha1.ConditionProbeSafe, v1alpha1.ReasonMarkedUnsafe) != nil ||
 		refusedBefore(tool, v1alpha1.ConditionReady, v1alpha1.ReasonInputInvalid) != nil
 	for _, p := range job.Status.Probes {
-		if p.Possible == refused {
+		if refused && p.Possible || !refused && p.Refused != "" { // What else stood in the way of a probe is no word of the server's.
 			key := client.ObjectKeyFromObject(tool)
 			r.looks.forget(key)
 			return []reconcile.Request{{NamespacedName: key}}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/classify"
-	"github.com/agrajag-dev/agrajag/internal/health"
 )
 
 // signature is what the API accepts as ErrorSignature.
@@ -62,9 +61,10 @@ func (v *verdict) adjustment(a v1alpha1.CooldownAdjustment) (adjusted adjustment
 		return adjusted, "without a row"
 	case again:
 		return adjusted, "set twice"
-	case wait > health.MaxWait:
-		v.because("cooldowns cut to 24 hours")
-		wait, a.Duration = health.MaxWait, "PT24H"
+	case wait > v.in.maxWait():
+		wait = v.in.maxWait()
+		a.Duration = "PT" + strings.ToUpper(short(wait))
+		v.because("cooldowns cut to the longest wait, " + short(wait))
 	case len(a.Duration) > 32:
 		a.Duration = fmt.Sprintf("PT%dS", int64(wait/time.Second))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/agrajag-dev/agrajag/internal/budget"
@@ -25,6 +26,9 @@ const (
 	messageTokens, endpointTokens = 16, 512
 	// bytesPerToken is more than a token holds on average: OpenAI's tokenizers make 4 of English, up to 10 of Hindi.
 	bytesPerToken = 16
+	// WorstFirstCall is the most that the first call of a diagnosis may cost, in tokens: of a long report with many headers and
+	// long histories. A ceiling below it may pay for no diagnosis.
+	WorstFirstCall = 36_000
 	// maxAccountError bounds what a note quotes of why the account could not be asked, in bytes.
 	maxAccountError = 250
 )
@@ -99,10 +103,10 @@ func (r *run) afford(ctx context.Context, request *llm.Request) (*budget.Hold, e
 	worst := worstPrompt(*request)
 	left := r.in.Limits.TokenCeiling - r.out.Usage.PromptTokens - r.out.Usage.CompletionTokens
 	if left < worst+minTurnTokens {
-		return nil, unusableError{unpaid: r.out.Usage.Turns == 0, why: fmt.Sprintf("the token ceiling of %d was reached before there was a verdict: %d are left and the next call may cost %d: raise spec.tokenCeiling of the DiagnosisRecipe",
+		return nil, unusableError{ceiling: true, unpaid: r.out.Usage.Turns == 0, why: fmt.Sprintf("the token ceiling of %d was reached before there was a verdict: %d are left and the next call may cost %d: raise spec.tokenCeiling of the DiagnosisRecipe",
 			r.in.Limits.TokenCeiling, max(left, 0), worst+minTurnTokens)}
 	}
-	hold, err := r.in.Account.Hold(ctx, worst+minTurnTokens, min(worst+maxTurnTokens, left))
+	hold, err := r.hold(ctx, worst+minTurnTokens, min(worst+maxTurnTokens, left))
 	var exhausted *budget.ExhaustedError
 	switch {
 	case errors.As(err, &exhausted):
@@ -111,11 +115,28 @@ func (r *run) afford(ctx context.Context, request *llm.Request) (*budget.Hold, e
 		return nil, context.Cause(ctx)
 	case err != nil:
 		logf.FromContext(ctx).Error(err, "Diagnosis ended: no token may be spent")
-		return nil, unusableError{unpaid: true, why: "the account of the daily token budget could not be asked, so that nothing may be spent: mend it, or the API server (" +
+		return nil, unusableError{unpaid: true, notKept: true, why: "the account of the daily token budget could not be asked, so that nothing may be spent: mend it, or the API server (" +
 			text.Plain(err.Error(), maxAccountError) + ")"}
 	}
 	request.MaxTokens = int(hold.Tokens - worst)
 	return hold, nil
+}
+
+// askAgain is how often and when the account is asked again where that may help: for two seconds, since what was paid for
+// before is lost without it.
+var askAgain = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 3, Steps: 5}
+
+// hold takes tokens from the daily budgets.
+func (r *run) hold(ctx context.Context, least, most int64) (hold *budget.Hold, err error) {
+	_ = wait.ExponentialBackoffWithContext(ctx, askAgain, func(ctx context.Context) (done bool, _ error) {
+		hold, err = r.in.Account.Hold(ctx, least, most)
+		var exhausted *budget.ExhaustedError
+		return err == nil || errors.As(err, &exhausted) || errors.Is(err, budget.ErrNotKept), nil
+	})
+	if hold == nil && err == nil {
+		err = context.Cause(ctx)
+	}
+	return hold, err
 }
 
 // pay charges a call. One that failed is charged what the endpoint says; if that says nothing, all that was held for it

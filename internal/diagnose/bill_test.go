@@ -126,6 +126,9 @@ func TestTheCeilingIsAskedBeforeEachCall(t *testing.T) {
 			if diff := cmp.Diff(tc.wantRows, describeRows(t, w.input, Decide(w.input, out, now).Rows)); tc.want != "" && diff != "" {
 				t.Errorf("rows (-want +got):\n%s", diff)
 			}
+			if out.Ceiling != (tc.want != "") {
+				t.Errorf("that the ceiling is why is said: %t", out.Ceiling)
+			}
 			if used := out.Usage.PromptTokens + out.Usage.CompletionTokens; used > tc.ceiling {
 				t.Errorf("it cost %d of %d", used, tc.ceiling)
 			}
@@ -211,13 +214,36 @@ func TestAnAccountThatCannotBeAsked(t *testing.T) {
 			step.Usage = llm.Usage{Prompt: 1200, Completion: 100_000} // more than a block, so that the next call has to write
 			w.input.Limits.TokenCeiling = 1_000_000
 			out, requests := w.runScript(t, step)
-			if len(requests) != tc.works || out.Err != nil || out.Exhausted || !strings.Contains(out.Fallback, tc.want) || len(out.Fallback) > 450 {
+			if len(requests) != tc.works || out.Err != nil || out.Exhausted || !out.NotKept || !strings.Contains(out.Fallback, tc.want) || len(out.Fallback) > 450 {
 				t.Errorf("after %d calls: %+v", len(requests), out)
 			}
 			if diff := cmp.Diff(tc.wantRows, describeRows(t, w.input, Decide(w.input, out, now).Rows)); diff != "" {
 				t.Errorf("rows (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// What was paid for is not lost to a moment in which the API server does not answer.
+func TestAnAccountThatCannotBeAskedForAMoment(t *testing.T) {
+	w := newWorld(t)
+	w.tool.Fail(sampletools.Answer{Status: 503})
+	keeper, writes := keeperOf(budget.Limits{PerTenant: 1_000_000}), 0
+	keeper.Client = interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error {
+			if writes++; writes < 3 { // Of the settling and of the next call.
+				return apierrors.NewServiceUnavailable("etcd elects")
+			}
+			return nil
+		},
+	})
+	w.input.Account = keeper.Account("acme")
+	step, verdict := calls(llm.ToolProbeAsSystem), says(v1alpha1.TechnicallyBroken)
+	step.Usage = llm.Usage{Prompt: 1200, Completion: 100_000}
+	w.input.Limits.TokenCeiling = 1_000_000
+	out, requests := w.runScript(t, step, verdict)
+	if len(requests) != 2 || out.Fallback != "" || out.Err != nil || out.NotKept || writes != 3 {
+		t.Errorf("after %d calls and %d writes: %+v", len(requests), writes, out)
 	}
 }
 

@@ -23,6 +23,7 @@ var (
 	userRefused   = Evidence{As: v1alpha1.ProbeAsUser, Failed: true, Refused: true}
 	userWorked    = Evidence{As: v1alpha1.ProbeAsUser, Success: true}
 	systemFailed  = Evidence{As: v1alpha1.ProbeAsSystem, Failed: true}
+	systemRefused = Evidence{As: v1alpha1.ProbeAsSystem, Failed: true, Refused: true}
 	systemWorked  = Evidence{As: v1alpha1.ProbeAsSystem, Success: true}
 	systemReached = Evidence{As: v1alpha1.ProbeAsSystem, Challenged: true}
 )

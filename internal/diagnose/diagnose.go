@@ -52,6 +52,8 @@ type Input struct {
 	AI *AI
 	// Account is what the tenant may spend today. Nil: there is no budget.
 	Account *budget.Account
+	// MaxWait bounds estimates and cooldowns, as the store does. Zero, or more: health.MaxWait.
+	MaxWait time.Duration
 }
 
 // Evidence is what one probe that was sent says about the tool, as far as a verdict may rest on it.
@@ -79,8 +81,12 @@ type Outcome struct {
 	Fallback string
 	// Exhausted says that a daily budget is why.
 	Exhausted bool
+	// NotKept says that the account of the daily budgets could not be asked, or not be written, is why.
+	NotKept bool
+	// Ceiling says that the run's token ceiling is why.
+	Ceiling bool
 	// Unpaid says that a call could not be paid for, for a reason that says nothing about the tool: no state follows but
-	// from a probe that failed. An exhausted budget is such a reason, too.
+	// from a probe that failed. Exhausted and NotKept are such reasons, too.
 	Unpaid bool
 	// Err says why there is none at all: the model could not be asked, or time ran out. Nothing follows from such a run.
 	Err error
@@ -125,6 +131,14 @@ func (in Input) widest() v1alpha1.Scope {
 		return narrower(limit, in.scope())
 	}
 	return in.scope()
+}
+
+// maxWait returns how far ahead an estimate may lie, and how long a cooldown may be.
+func (in Input) maxWait() time.Duration {
+	if in.MaxWait <= 0 || in.MaxWait > health.MaxWait {
+		return health.MaxWait
+	}
+	return in.MaxWait
 }
 
 // row returns the caller's row of a scope; ok is false if the caller has none.

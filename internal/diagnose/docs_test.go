@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -29,7 +30,7 @@ func TestTheDocumentationIsRight(t *testing.T) {
 		for _, row := range []string{
 			fmt.Sprintf("| probes (`maxProbes`) | %d | 0 to %d |", l.MaxProbes, v1alpha1.MaxProbeAudits),
 			fmt.Sprintf("(`maxIterations`) | %d |", l.MaxIterations), fmt.Sprintf("| calls looked at in one turn | %d |", maxCalls),
-			fmt.Sprintf("(`tokenTarget`, `tokenCeiling`) | %d, %d | %d to %d, the ceiling from %d;", l.TokenTarget, l.TokenCeiling, minTokenTarget, maxTokenLimit, minTokenCeiling),
+			fmt.Sprintf("(`tokenTarget`, `tokenCeiling`) | %d, %d | %d to %d, the ceiling from %d; a long report with long histories needs up to %d ", l.TokenTarget, l.TokenCeiling, minTokenTarget, maxTokenLimit, minTokenCeiling, WorstFirstCall),
 			fmt.Sprintf("(`activeDeadlineSeconds`) | %.0f |", l.Deadline.Seconds()), fmt.Sprintf("(`maxScope`) | `%s` |", l.MaxScope),
 			fmt.Sprintf("| %d, %d, %d bytes |", maxBody, maxMessage, maxHeader), fmt.Sprintf("| headers in the prompt | %d |", maxHeaders),
 			fmt.Sprintf("| response of a failed probe | %d bytes |", maxResponse), fmt.Sprintf("| one answer of the model | %d bytes |", maxAnswer),
@@ -39,6 +40,19 @@ func TestTheDocumentationIsRight(t *testing.T) {
 			if !strings.Contains(doc, row) {
 				t.Errorf("it lacks %q", row)
 			}
+		}
+	})
+	t.Run("the sample's ceiling pays for any first call", func(t *testing.T) {
+		sample, err := os.ReadFile("../../config/samples/diagnosisrecipe.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(`(?m)^  tokenCeiling: (\d+)$`).FindSubmatch(sample)
+		if found == nil {
+			t.Fatal("it has none")
+		}
+		if ceiling, err := strconv.Atoi(string(found[1])); err != nil || ceiling < WorstFirstCall {
+			t.Errorf("it is %s, and a first call may cost %d", found[1], WorstFirstCall)
 		}
 	})
 	t.Run("every class has its evidence", func(t *testing.T) {

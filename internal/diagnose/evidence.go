@@ -15,6 +15,7 @@ import (
 // evidence sums up the probes of a run.
 type evidence struct {
 	failed                                  bool
+	broke                                   bool // a probe failed for another reason than who called
 	userWorks, userFails, userRefused       bool // refused: the failure is about who called
 	systemWorks, systemFails, systemRefused bool
 	challenged                              bool
@@ -26,7 +27,7 @@ func sumUp(in Input, list []Evidence) evidence {
 	sum := evidence{onlyReads: in.probesOnlyRead()}
 	for _, e := range list {
 		refused := e.Failed && e.Refused
-		sum.failed = sum.failed || e.Failed
+		sum.failed, sum.broke = sum.failed || e.Failed, sum.broke || e.Failed && !e.Refused
 		sum.challenged = sum.challenged || e.Challenged
 		if e.As == v1alpha1.ProbeAsUser {
 			sum.userWorks, sum.userFails = sum.userWorks || e.Success, sum.userFails || e.Failed
@@ -86,10 +87,10 @@ func (e evidence) onlyUser() bool {
 	return e.userFails && !e.userWorks && !e.systemFails && (e.systemWorks || e.userRefused)
 }
 
-// outage reports whether the probes show trouble of the tool itself. That the system's own credential is refused
-// shows none, unless the report is about a refused credential, too.
-func (e evidence) outage(refusalReported bool) bool {
-	onlyRefused := e.systemRefused && !e.userFails && !refusalReported
+// outage reports whether the probes show trouble of the tool itself. That credentials are refused, the system's own or
+// both, shows none: a tool that refuses answers, and two can have expired as one can.
+func (e evidence) outage() bool {
+	onlyRefused := e.systemRefused && !e.broke
 	return e.failed && !e.userWorks && !onlyRefused
 }
 
@@ -127,12 +128,14 @@ func (v *verdict) notWorking() string {
 
 func (v *verdict) notBroken() string {
 	switch e := v.evidence; {
-	case e.outage(v.in.reportsRefusal()):
+	case e.outage():
 		return ""
 	case e.contradicts():
 		return e.success()
 	case v.remembers(v.isOutage):
 		return ""
+	case e.systemRefused && e.userRefused:
+		return "both credentials were refused, and nothing else failed: the tool answers"
 	case e.systemRefused:
 		return "only the system's credential was refused"
 	}

@@ -141,6 +141,7 @@ func asksForAll(out Outcome, signature v1alpha1.ErrorSignature) bool {
 // seen counts what the probes of a run and its history show.
 type seen struct {
 	userWorks, userFails, systemWorks, failed, answered bool
+	systemRefused, broke                                bool // broke: failed for another reason than who called
 	outage, same                                        bool // in history
 	reads                                               bool // the probes do not make the tool's call
 }
@@ -151,6 +152,7 @@ func seenBy(f finished) (s seen) {
 		user := e.As == v1alpha1.ProbeAsUser
 		s.userWorks, s.systemWorks = s.userWorks || user && e.Success, s.systemWorks || !user && e.Success
 		s.userFails, s.failed = s.userFails || user && e.Failed, s.failed || e.Failed
+		s.systemRefused, s.broke = s.systemRefused || !user && e.Refused, s.broke || e.Failed && !e.Refused
 		s.answered = s.answered || e.Failed || e.Challenged
 	}
 	for _, row := range f.in.Rows {
@@ -173,7 +175,7 @@ func noVerdictWithoutEvidence(f finished) string {
 	supported := true
 	switch f.applied.Diagnosis.Classification {
 	case v1alpha1.TechnicallyBroken:
-		supported = s.failed && !s.userWorks || (s.same || s.outage) && (s.reads || !s.userWorks && !s.systemWorks)
+		supported = s.failed && !s.userWorks && (s.broke || !s.systemRefused) || (s.same || s.outage) && (s.reads || !s.userWorks && !s.systemWorks)
 	case v1alpha1.UserSpecificTechnical:
 		supported = s.userFails && !s.userWorks && (s.systemWorks || s.answered) || s.same && (s.reads || !s.userWorks)
 	case v1alpha1.Working:

@@ -49,7 +49,7 @@ cooldownAdjustments may be left out.
 Guidelines:
 - Prefer history over probing where the same signature appeared lately. Repeated INTERMITTENT within the last hour suggests a later expectedRecoveryAt.
 - If the probe as user fails and the probe as system succeeds: USER_SPECIFIC_TECHNICAL.
-- TECHNICALLY_BROKEN needs a failed probe or matching history, WORKING a successful probe; a verdict without is lowered.
+- TECHNICALLY_BROKEN needs a failed probe or matching history, and refused credentials are no outage; WORKING needs a successful probe. A verdict without is lowered.
 - Never speculate beyond the evidence. UNCLEAR and null are good answers.`
 
 // closingPrompt ends a run whose limits are reached (specification §5.2).

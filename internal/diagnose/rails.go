@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
@@ -209,10 +210,10 @@ func holdRecovery(v *verdict) {
 		}
 		return
 	}
-	latest := v.now.Add(health.MaxWait)
+	latest := v.now.Add(v.in.maxWait())
 	switch {
 	case asked.After(latest):
-		v.because("expectedRecoveryAt cut to 24 hours from now")
+		v.because("expectedRecoveryAt cut to the longest wait, " + short(v.in.maxWait()))
 		v.recovery = latest
 		return
 	case !asked.Before(v.now.Add(time.Second)): // Times in status are whole seconds.
@@ -223,10 +224,22 @@ func holdRecovery(v *verdict) {
 	}
 	switch v.class {
 	case v1alpha1.Intermittent:
-		v.recovery = v.now.Add(intermittentRecovery)
+		v.recovery = v.now.Add(min(intermittentRecovery, v.in.maxWait()))
 	case v1alpha1.Unclear:
-		v.recovery = v.now.Add(unclearRecovery)
+		v.recovery = v.now.Add(min(unclearRecovery, v.in.maxWait()))
 	}
+}
+
+// short prints a duration without zero parts at its end, as in 1h30m.
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }
 
 // holdHint takes the hint where somebody is to be told it: the user whose row the verdict is written to.

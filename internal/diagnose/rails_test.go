@@ -54,6 +54,8 @@ func remembering(e v1alpha1.HealthHistoryEntry) func(*Input) {
 	}
 }
 
+func waiting(most time.Duration) func(*Input) { return func(in *Input) { in.MaxWait = most } }
+
 // adjusting returns an output that sets cooldowns.
 func adjusting(class v1alpha1.Classification, list ...v1alpha1.CooldownAdjustment) Output {
 	return Output{Classification: class, CooldownAdjustments: list}
@@ -61,7 +63,6 @@ func adjusting(class v1alpha1.Classification, list ...v1alpha1.CooldownAdjustmen
 
 // TestEveryChangeLeavesItsReason goes through the clauses of design §5 one by one.
 func TestEveryChangeLeavesItsReason(t *testing.T) {
-	systemRefused := Evidence{As: v1alpha1.ProbeAsSystem, Failed: true, Refused: true}
 	hour := now.Add(time.Hour)
 	guess := v1alpha1.HealthHistoryEntry{Status: v1alpha1.StateDegraded, Classification: v1alpha1.Intermittent, ErrorSignature: "http-5xx", By: health.ByEngine("diag-0")}
 	undecided := guess
@@ -90,9 +91,26 @@ func TestEveryChangeLeavesItsReason(t *testing.T) {
 			reasons:  []string{"lowered from TECHNICALLY_BROKEN: only the system's credential was refused"},
 		},
 		{
-			name: "it is one where the report is about a refused credential, too", input: inputOf(anonymous, signed("http-401"), reporting(401)), evidence: []Evidence{systemRefused},
+			name: "nor is it where the report is about a refused credential, too", input: inputOf(anonymous, signed("http-401"), reporting(401)), evidence: []Evidence{systemRefused},
+			output: Output{Classification: v1alpha1.TechnicallyBroken}, want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-401/30s"},
+			reasons:  []string{"lowered from TECHNICALLY_BROKEN: only the system's credential was refused"},
+		},
+		{
+			name: "nor are two refused credentials: the tool answers", input: inputOf(signed("http-401"), reporting(401)), evidence: []Evidence{userRefused, systemRefused},
+			output: Output{Classification: v1alpha1.TechnicallyBroken, ExpectedRecoveryAt: hour}, want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-401/30s"},
+			reasons:  []string{"lowered from TECHNICALLY_BROKEN: both credentials were refused, and nothing else failed: the tool answers", "its estimate and cooldowns dropped with it"},
+		},
+		{
+			name: "a failure of another kind beside a refusal is one", input: inputOf(), evidence: []Evidence{userFailed, systemRefused},
 			output: Output{Classification: v1alpha1.TechnicallyBroken}, want: "TECHNICALLY_BROKEN PROJECT",
-			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN cool=http-401/5m0s"},
+			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN cool=http-5xx/5m0s"},
+		},
+		{
+			name: "whoever met it", input: inputOf(), evidence: []Evidence{userRefused, systemFailed},
+			output: Output{Classification: v1alpha1.TechnicallyBroken}, want: "TECHNICALLY_BROKEN PROJECT",
+			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN cool=http-5xx/5m0s"},
 		},
 		{
 			name: "history stands against no probe that succeeds now", input: inputOf(reads, remembering(proven)), evidence: []Evidence{systemWorked},
@@ -211,7 +229,18 @@ func TestEveryChangeLeavesItsReason(t *testing.T) {
 			name: "an estimate of years", input: inputOf(), evidence: []Evidence{systemFailed},
 			output: Output{Classification: v1alpha1.TechnicallyBroken, ExpectedRecoveryAt: now.AddDate(99, 0, 0)}, want: "TECHNICALLY_BROKEN PROJECT",
 			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN recovery=24h0m0s cool=http-5xx/24h0m0s"},
-			reasons:  []string{"expectedRecoveryAt cut to 24 hours from now"},
+			reasons:  []string{"expectedRecoveryAt cut to the longest wait, 24h"},
+		},
+		{
+			name: "waits above the operator's maximum", input: inputOf(waiting(90 * time.Minute)), evidence: []Evidence{systemFailed},
+			output: Output{Classification: v1alpha1.TechnicallyBroken, ExpectedRecoveryAt: now.Add(2 * time.Hour),
+				CooldownAdjustments: []v1alpha1.CooldownAdjustment{{ErrorSignature: "timeout", Duration: "PT2H"}}}, want: "TECHNICALLY_BROKEN PROJECT",
+			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN recovery=1h30m0s cool=timeout/1h30m0s cool=http-5xx/1h30m0s"},
+			reasons:  []string{"expectedRecoveryAt cut to the longest wait, 1h30m", "cooldowns cut to the longest wait, 1h30m"},
+		},
+		{
+			name: "the fallback's own estimate is held to it, too", input: inputOf(waiting(10 * time.Minute)), want: "UNCLEAR PROJECT",
+			output: Output{Classification: v1alpha1.Unclear}, wantRows: []string{"PROJECT/essays: DEGRADED UNCLEAR recovery=10m0s"},
 		},
 		{
 			name: "an estimate of a tool that works", input: inputOf(), evidence: []Evidence{systemWorked},
@@ -230,7 +259,7 @@ func TestEveryChangeLeavesItsReason(t *testing.T) {
 			want: "INTERMITTENT PROJECT",
 			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=timeout/24h0m0s cool=f/1h0m0s cool=http-5xx/30s",
 				"USER/alice: no state cool=e/1h0m0s"},
-			reasons: []string{"cooldowns cut to 24 hours",
+			reasons: []string{"cooldowns cut to the longest wait, 24h",
 				"cooldowns dropped: set twice, of another user, without a duration of a second or more, without an error signature, all after the 8th"},
 		},
 		{

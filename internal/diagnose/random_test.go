@@ -48,7 +48,7 @@ func (d dice) input() Input {
 
 func (d dice) evidence() (list []Evidence) {
 	for range d.IntN(4) {
-		list = append(list, pick(d, userFailed, userRefused, userWorked, systemFailed, systemWorked, systemReached))
+		list = append(list, pick(d, userFailed, userRefused, userWorked, systemFailed, systemRefused, systemWorked, systemReached))
 	}
 	return list
 }

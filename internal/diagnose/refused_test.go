@@ -17,6 +17,7 @@ func TestARefusedCallerIsNoOutage(t *testing.T) {
 	plain := sampletools.Answer{Status: 401, Body: "no"}
 	noScope := sampletools.Answer{Status: 403, Headers: map[string]string{"WWW-Authenticate": `Bearer error="insufficient_scope"`}}
 	limited := sampletools.Answer{Status: 403, Headers: map[string]string{"Retry-After": "60"}, Body: "rate limit exceeded"}
+	broken := sampletools.Answer{Status: 503}
 	user := func(a sampletools.Answer) func(*world) {
 		return func(w *world) { w.tool.RefuseTokenWith(aliceToken, a) }
 	}
@@ -48,7 +49,10 @@ func TestARefusedCallerIsNoOutage(t *testing.T) {
 		{"a user's key beside a system that works", []func(*world){user(badKey)}, usersRow, claimed},
 		{"the system's expired key alone", []func(*world){system(badKey), withoutUser}, unclear, degraded},
 		{"the system's missing scope alone", []func(*world){system(noScope), withoutUser}, unclear, degraded},
-		{"the system's key where the report was of one, too", []func(*world){system(badKey), withoutUser, reported(401)}, expected, outage},
+		{"the system's key where the report was of one, too", []func(*world){system(badKey), withoutUser, reported(401)}, unclear, degraded},
+		{"the user's key and the system's, where the report was of one", []func(*world){user(badKey), system(badKey), reported(401)}, unclear, degraded},
+		{"whatever the report was of", []func(*world){user(plain), system(noScope)}, unclear, degraded},
+		{"a tool that fails for one and refuses the other", []func(*world){user(badKey), system(broken)}, expected, outage},
 		{"a rate limit with status 403 for both", []func(*world){both(limited)}, degraded, outage},
 		{"a rate limit with status 403 for the system alone", []func(*world){both(limited), withoutUser}, degraded, outage},
 	} {

@@ -46,7 +46,8 @@ func (e *Engine) Run(ctx context.Context, in Input, chat llm.Chat) Outcome {
 	var unusable unusableError
 	switch {
 	case errors.As(err, &unusable):
-		r.out.Fallback, r.out.Exhausted, r.out.Unpaid = unusable.why, unusable.exhausted, unusable.unpaid
+		r.out.Fallback, r.out.Exhausted, r.out.NotKept = unusable.why, unusable.exhausted, unusable.notKept
+		r.out.Ceiling, r.out.Unpaid = unusable.ceiling, unusable.unpaid
 	case err != nil:
 		r.out.Err = err
 	default:
@@ -63,8 +64,8 @@ func opening(in Input, now time.Time) []llm.Message {
 // unusableError says why a conversation ended without an answer, where that is no fault of the connection: for what the
 // next call costs.
 type unusableError struct {
-	why               string
-	exhausted, unpaid bool // as in Outcome
+	why                                 string
+	exhausted, notKept, ceiling, unpaid bool // as in Outcome
 }
 
 func (e unusableError) Error() string { return e.why }

@@ -157,6 +157,9 @@ func (r *run) probe(ctx context.Context, as v1alpha1.ProbeIdentity, arguments st
 	}
 	if !finding.Possible {
 		audit.Response = finding.Reason
+		if !result.ByModel { // What a model made up says nothing of the Tool's input.
+			audit.Refused = string(result.Refused)
+		}
 	}
 	if result.StatusCode > 0 {
 		status := int32(result.StatusCode)

@@ -100,9 +100,12 @@ func (f findings) hint(auth bool) string {
 
 // everyoneFails decides where the system's probe failed and the user's did not succeed.
 func (f findings) everyoneFails() verdict {
-	// One bad credential of ours says nothing about the credentials of others.
-	if f.system.Refused && outcomeOf(f.user) != fails && !f.health.Refused {
+	// Bad credentials say nothing about those of others, and the tool answers.
+	switch {
+	case f.system.Refused && outcomeOf(f.user) != fails:
 		return f.verdict(v1alpha1.Unclear, f.health.Scope, 0, "The system's own credential was refused, which proves no outage")
+	case f.system.Refused && f.user.Refused:
+		return f.verdict(v1alpha1.Unclear, f.health.Scope, 0, "The tool answers and refuses the user's credential and the system's, which proves no outage: check both")
 	}
 	return f.failing(f.system.Classification, f.health.Scope)
 }

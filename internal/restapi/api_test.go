@@ -275,6 +275,40 @@ func TestARecheckWaitsOrDoesNot(t *testing.T) {
 	}
 }
 
+// A row that was diagnosed as often within the hour as it may be: a person gets what was found last, and is told when
+// to ask again.
+func TestARecheckTooManyGetsTheNewest(t *testing.T) {
+	p := newWorld(t).project("")
+	p.server.Checker.PerRowPerHour = 2
+	token := p.runtime()
+	began := time.Now()
+	for i, name := range []string{"older", "newest"} {
+		job := &v1alpha1.DiagnosisJob{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: name},
+			Spec: v1alpha1.DiagnosisJobSpec{ToolName: "search", Error: &v1alpha1.ToolError{Message: name + " fails"}}}
+		must(t, env.Admin.Create(t.Context(), job))
+		at := metav1.NewTime(began.Add(time.Duration(i-2)*15*time.Minute + 30*time.Second))
+		job.Status = v1alpha1.DiagnosisJobStatus{Phase: v1alpha1.PhaseClosed, CloseReason: v1alpha1.CloseDone, StartedAt: &at, ClosedAt: &at, Attempts: 1,
+			ErrorSignature: v1alpha1.ErrorSignature(name), Diagnosis: &v1alpha1.Diagnosis{Classification: v1alpha1.Intermittent, Scope: v1alpha1.ScopeProject},
+			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: "Diagnosed", Message: "the answer of " + name, LastTransitionTime: at}}}
+		must(t, env.Admin.Status().Update(t.Context(), job))
+		eventually(t, "the cache", func() bool {
+			cached := &v1alpha1.DiagnosisJob{}
+			return p.server.Client.Get(t.Context(), client.ObjectKeyFromObject(job), cached) == nil && cached.Status.StartedAt != nil
+		})
+	}
+	var r rest.Recheck
+	p.do(token, http.MethodPost, "/v1/projects/"+p.name+"/tools/search/recheck?wait=30s", nil).into(http.StatusOK, &r)
+	if !r.Done || r.Job != "newest" || !strings.HasPrefix(r.Message, "Not looked at again: search was diagnosed 2 times within the hour") ||
+		!strings.Contains(r.Message, "ask again in 30m") || !strings.HasSuffix(r.Message, ". Found: the answer of newest") {
+		t.Errorf("got %+v", r)
+	}
+	var jobs v1alpha1.DiagnosisJobList
+	must(t, env.Admin.List(t.Context(), &jobs, client.InNamespace(p.name)))
+	if len(jobs.Items) != 2 {
+		t.Errorf("there are %d jobs", len(jobs.Items))
+	}
+}
+
 func TestARepeatedRequestCountsOnce(t *testing.T) {
 	p := newWorld(t).project("")
 	token := p.runtime()

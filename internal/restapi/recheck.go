@@ -131,6 +131,9 @@ func (s *Server) recheck(ctx context.Context, job *v1alpha1.DiagnosisJob, wait t
 	}
 	if ended != nil {
 		result.Done, result.Message = true, endOf(ended)
+		if d.Refused != nil {
+			result.Message = d.Message + ". Found: " + endOf(ended)
+		}
 	}
 	return result, nil
 }

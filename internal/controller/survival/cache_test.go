@@ -24,6 +24,16 @@ func (v *versions) add(object client.Object) {
 	*v = append(*v, object.DeepCopyObject().(client.Object))
 }
 
+// beforeLast returns how many writes there were before the last one of a kind; all, if there was none.
+func (v versions) beforeLast(kind client.Object) int {
+	for i := len(v) - 1; i >= 0; i-- {
+		if reflect.TypeOf(v[i]) == reflect.TypeOf(kind) {
+			return i
+		}
+	}
+	return len(v)
+}
+
 // get reads an object into out as it was after the first n writes.
 func (v versions) get(n int, key client.ObjectKey, out client.Object) error {
 	for i := n - 1; i >= 0; i-- {

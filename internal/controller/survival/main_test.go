@@ -54,6 +54,8 @@ type suite struct {
 	// cascade holds the rules, compiled once.
 	cascade *checker.Cascade
 	shared  versions
+	// purses are namespaces in which no world keeps an account.
+	purses chan string
 }
 
 // theSuite sets up the project once: alice has a credential there that the manager may read.
@@ -85,6 +87,9 @@ var theSuite = sync.OnceValues(func() (*suite, error) {
 	)
 	s.shared.add(namespace)
 	s.cascade = checker.NewCascade(manager)
+	if err == nil {
+		s.purses, err = newPurses(ctx)
+	}
 	return s, err
 })
 
@@ -109,6 +114,8 @@ type scenario struct {
 	wantClosed []string
 	// freshRules has each process compile the rules anew, and only the calls for that disturbed.
 	freshRules bool
+	// before is what was spent of the budgets already, in tokens.
+	before int64
 }
 
 // world is one telling of a scenario.
@@ -130,6 +137,9 @@ type world struct {
 	model      *scripted.Server
 	api        *sampletools.HTTPAPI
 	errors     []error // that reconcilers returned
+	disturbed  int     // calls
+	before     int64   // what was spent already
+	money      accounts
 	stop       []func()
 }
 
@@ -142,8 +152,11 @@ func newWorld(t *testing.T, s scenario, d disturb) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{t: t, suite: suite, tool: fmt.Sprintf("tool-%d", worlds.Add(1)), disturb: d, freshRules: s.freshRules, freshness: 5 * time.Minute}
+	w := &world{t: t, suite: suite, tool: fmt.Sprintf("tool-%d", worlds.Add(1)), disturb: d, freshRules: s.freshRules, freshness: 5 * time.Minute, before: s.before}
 	w.written = append(w.written, suite.shared...)
+	if err := w.open(s.before); err != nil {
+		return nil, err
+	}
 	w.api = sampletools.NewHTTPAPI(token)
 	s.tool(w.api)
 	var asked atomic.Int32
@@ -151,7 +164,9 @@ func newWorld(t *testing.T, s scenario, d disturb) (*world, error) {
 		if int(asked.Add(1)) <= s.failures {
 			return scripted.Step{Status: http.StatusServiceUnavailable, Text: "overloaded"}
 		}
-		return s.script[min(r.Turn(), len(s.script)-1)]
+		step := s.script[min(r.Turn(), len(s.script)-1)]
+		w.asked(step.Usage)
+		return step
 	})
 	url, err := w.serve(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if s.each != nil {
@@ -255,8 +270,9 @@ func (w *world) must(err error) {
 	}
 }
 
-// rounds bounds how often jobs are looked at.
-const rounds = 30
+// rounds bounds how often jobs are looked at. A lagging cache takes up to half of lagReads: a read and a write that is
+// refused.
+const rounds = 60
 
 // run lets a process, and those that come after it should it die, work until all jobs are closed.
 func (w *world) run(p *process) {

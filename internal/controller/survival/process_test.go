@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/budget"
 	"github.com/agrajag-dev/agrajag/internal/checker"
 	"github.com/agrajag-dev/agrajag/internal/controller"
 	"github.com/agrajag-dev/agrajag/internal/diagnose"
@@ -30,6 +32,7 @@ type verb string
 const (
 	cached verb = "cached read"
 	live   verb = "live read"
+	ledger verb = "read of the account"
 	write  verb = "write"
 	model  verb = "model call"
 )
@@ -55,6 +58,8 @@ func kinds(v verb) []kind {
 		return []kind{crashBefore, timeoutNone, stale, lagging}
 	case live:
 		return []kind{crashBefore, timeoutNone, supplanted}
+	case ledger:
+		return []kind{crashBefore, timeoutNone, stale, supplanted}
 	case model:
 		return []kind{crashBefore, crashAfter, supplanted}
 	default:
@@ -99,6 +104,8 @@ type process struct {
 	jobs      *controller.DiagnosisJobReconciler
 	diagnoses *controller.DiagnosisReconciler
 	queue     chan event.TypedGenericEvent[*v1alpha1.DiagnosisJob]
+	// before is what was booked when it began, spent what it has spent; in tokens.
+	before, spent int64
 }
 
 // start begins a process that knows nothing but what the API server does.
@@ -106,6 +113,7 @@ func (w *world) start() *process {
 	p := &process{world: w, queue: make(chan event.TypedGenericEvent[*v1alpha1.DiagnosisJob], 16)}
 	p.ctx, p.die = context.WithCancel(w.t.Context())
 	w.processes++
+	p.before = w.booked()
 	c, reader := p.client(), p.reader()
 	recorder, now := &events.FakeRecorder{}, &w.clock
 	cascade := w.suite.cascade
@@ -120,6 +128,7 @@ func (w *world) start() *process {
 	p.jobs = &controller.DiagnosisJobReconciler{Client: c, Checker: check, Clock: now, Recorder: recorder, Queue: p.queue, TTL: time.Hour}
 	p.diagnoses = &controller.DiagnosisReconciler{
 		Client: c, Live: reader, Checker: check, Clock: now, Recorder: recorder, Queue: p.queue, Holder: fmt.Sprintf("process-%d", w.processes), Workers: 1,
+		Budget: &budget.Keeper{Client: c, Live: reader, Clock: now, Recorder: recorder, Namespace: w.money.purse, Limits: w.money.limits},
 		Engine: &diagnose.Engine{Prober: w.suite.prober, Credentials: credentials, Clock: now},
 		Chats:  func(context.Context, *diagnose.AI) (llm.Chat, error) { return chat{p, w.chat}, nil },
 	}
@@ -160,7 +169,11 @@ func (p *process) outside(v verb, what string, object client.Object, do func(n i
 	if w.disturb == nil {
 		return do(seen)
 	}
-	switch w.disturb(now, v) {
+	happens := w.disturb(now, v)
+	if happens != "" {
+		w.disturbed++
+	}
+	switch happens {
 	case crashBefore:
 		p.die()
 		return p.ctx.Err()
@@ -182,6 +195,9 @@ func (p *process) outside(v verb, what string, object client.Object, do func(n i
 		w.disturb = rest
 	case stale:
 		seen = max(seen-1, 0)
+		if v == ledger {
+			seen = w.written.beforeLast(&corev1.ConfigMap{})
+		}
 	case lagging:
 		if w.lagUntil == 0 { // Only once: a cache that never catches up is another fault.
 			w.lagUntil, seen = now+lagReads, w.seeded
@@ -230,6 +246,14 @@ func (p *process) client() client.Client {
 func (p *process) reader() client.Reader {
 	return interceptor.NewClient(p.world.suite.manager, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, out client.Object, opts ...client.GetOption) error {
+			if _, ok := out.(*corev1.ConfigMap); ok {
+				return p.outside(ledger, fmt.Sprintf("get %T", out), nil, func(n int) error {
+					if n < len(p.world.written) { // As it was before.
+						return p.world.written.get(n, key, out)
+					}
+					return c.Get(ctx, key, out, opts...)
+				})
+			}
 			return p.outside(live, fmt.Sprintf("get %T", out), nil, func(int) error { return c.Get(ctx, key, out, opts...) })
 		},
 	})
@@ -243,6 +267,7 @@ type chat struct {
 
 func (c chat) Complete(ctx context.Context, r llm.Request) (answer llm.Response, err error) {
 	err = c.p.outside(model, "complete", nil, func(int) error {
+		c.p.world.money.asksFor(c.p)
 		answer, err = c.Chat.Complete(ctx, r)
 		return err
 	})

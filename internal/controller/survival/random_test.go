@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/budget"
 	"github.com/agrajag-dev/agrajag/internal/llm"
 	"github.com/agrajag-dev/agrajag/internal/llm/scripted"
 	"github.com/agrajag-dev/agrajag/internal/sampletools"
@@ -163,7 +164,7 @@ func TestOneRowTakesAllThatComes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.close()
-	w.freshness = 0
+	w.freshness, w.money.limits = 0, budget.Limits{All: 1_000_000_000}
 	for i := range 50 {
 		// Unclear errors of unlike texts have signatures of their own.
 		spec := v1alpha1.DiagnosisJobSpec{OriginatingUserID: "alice", Error: &v1alpha1.ToolError{Message: strings.Repeat(string(rune('a'+i%26)), 12+i) + " failed"}}

@@ -37,7 +37,7 @@ func inWords(words string) *v1alpha1.ToolError {
 }
 
 func probes(names ...string) scripted.Step {
-	step := scripted.Step{}
+	step := scripted.Step{Usage: llm.Usage{Prompt: dear / 3, Completion: dear - dear/3}}
 	for i, name := range names {
 		step.ToolCalls = append(step.ToolCalls, llm.ToolCall{ID: fmt.Sprint(i), Name: name, Arguments: "{}"})
 	}
@@ -45,7 +45,7 @@ func probes(names ...string) scripted.Step {
 }
 
 func verdict(class v1alpha1.Classification, scope v1alpha1.Scope) scripted.Step {
-	return scripted.Step{Text: fmt.Sprintf("```json\n{\"classification\":%q,\"scope\":%q,\"humanNote\":\"so it is\",\"userActionHint\":\"do something\"}\n```", class, scope)}
+	return scripted.Step{Usage: llm.Usage{Prompt: dear / 3, Completion: dear - dear/3}, Text: fmt.Sprintf("```json\n{\"classification\":%q,\"scope\":%q,\"humanNote\":\"so it is\",\"userActionHint\":\"do something\"}\n```", class, scope)}
 }
 
 // downForAnHour is a row that another error took down.
@@ -88,6 +88,10 @@ func scenarios() []scenario {
 			want:       []string{"PROJECT survival DOWN TECHNICALLY_BROKEN history 1"},
 			wantClosed: []string{"DONE Diagnosed TECHNICALLY_BROKEN", "STALE"}},
 		{name: "a run that fails and is tried once more", tool: outage, script: broken, failures: 1,
+			jobs:       []v1alpha1.DiagnosisJobSpec{{Error: status(503)}},
+			want:       []string{"PROJECT survival DOWN TECHNICALLY_BROKEN history 1"},
+			wantClosed: []string{"DONE Diagnosed TECHNICALLY_BROKEN"}},
+		{name: "a job of a tenant that spent before", tool: outage, script: broken, before: 40_000,
 			jobs:       []v1alpha1.DiagnosisJobSpec{{Error: status(503)}},
 			want:       []string{"PROJECT survival DOWN TECHNICALLY_BROKEN history 1"},
 			wantClosed: []string{"DONE Diagnosed TECHNICALLY_BROKEN"}},
@@ -151,7 +155,7 @@ func (w *world) judge(s scenario, most int) (problems []string) {
 			complain("rows (-want +got):\n%s", diff)
 		}
 	}
-	return problems
+	return append(problems, w.audit()...)
 }
 
 // isLost reports whether a job is not closed with a reason.
