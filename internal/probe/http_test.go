@@ -336,6 +336,10 @@ func TestALargeAnswerIsReadInPart(t *testing.T) {
 	if got.Success || got.Error == nil || len(got.Error.Body) > v1alpha1.MaxErrorBody || len(got.Error.Body) < v1alpha1.MaxErrorBody-8 {
 		t.Errorf("got %d bytes of body", len(got.Error.Body))
 	}
+	got = probe(t, mcpTool(serve(t, flood(500, "no"))), system)
+	if got.Success || got.Error == nil || len(got.Error.Body) > v1alpha1.MaxErrorBody {
+		t.Errorf("over MCP: got %+v %+v", got, got.Error)
+	}
 	if written.Load() > 64<<20 {
 		t.Errorf("%d bytes were taken from the server", written.Load())
 	}
