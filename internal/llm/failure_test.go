@@ -97,6 +97,15 @@ func TestFailuresByKind(t *testing.T) {
 		{name: "an empty message", step: scripted.Step{Text: " \n"}, want: llm.Empty, said: "neither text nor calls"},
 		{name: "calls announced and not made", step: scripted.Step{Finish: "tool_calls"}, want: llm.Empty},
 		{name: "all thought and no answer", step: scripted.Step{Cut: true}, want: llm.CutOff},
+		{name: "a model of Groq's that calls no tools", step: raw(400, errorBody("invalid_request_error", "", "`tool calling` is not supported with this model")), want: llm.NoTools},
+		{name: "calls that a server does not know", step: raw(501, "not implemented"), want: llm.BadRequest},
+		{name: "a model that DeepSeek has not", step: raw(400, errorBody("invalid_request_error", "invalid_request_error", "Model Not Exist")), want: llm.UnknownModel},
+		{name: "a model that OpenRouter has not", step: raw(400, `{"error":{"message":"m1 is not a valid model ID","code":400}}`), want: llm.UnknownModel},
+		{name: "a model that LiteLLM has not", step: raw(400, errorBody("", "400", "Invalid model name passed in model=m1")), want: llm.UnknownModel},
+		{name: "Azure's filter without its code", step: raw(400, errorBody("", "", "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.")), want: llm.ContentFiltered},
+		{name: "an account that is not paid for", step: raw(429, errorBody("billing_not_active", "billing_not_active", "Your account is not active")), want: llm.NoFunds, once: true},
+		{name: "an account that was closed", step: raw(400, errorBody("", "account_deactivated", "The account was closed")), want: llm.KeyRefused, once: true},
+		{name: "a rate limit with another status", step: raw(403, errorBody("", "rate_limit_exceeded", "slow down")), want: llm.RateLimited},
 		{name: "a status that means nothing", step: raw(600, "?"), want: llm.Unknown},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
