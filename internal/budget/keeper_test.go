@@ -377,6 +377,7 @@ func TestAnAccountThatCannotBeKeptSpendsNothing(t *testing.T) {
 	}{
 		{"the role is missing", forbidden, true},
 		{"the namespace is missing", apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "agrajag-system"), true},
+		{"a policy refuses it", apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, ConfigMapName, nil), true},
 		{"the API server is away", errors.New("connection refused"), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

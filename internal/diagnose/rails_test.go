@@ -164,6 +164,14 @@ func TestEveryChangeLeavesItsReason(t *testing.T) {
 			wantRows: []string{"PROJECT/essays: OK WORKING"},
 		},
 		{
+			name: "a row that is OK by now may be said to be, whom it blamed before", input: inputOf(reads, scoped(v1alpha1.ScopeUser), func(in *Input) {
+				withRow(v1alpha1.ScopeUser, v1alpha1.StateDown, v1alpha1.UserSpecificTechnical, "http-401")(in)
+				in.Rows[1].Status.State = v1alpha1.StateOK
+			}),
+			evidence: []Evidence{systemWorked}, output: Output{Classification: v1alpha1.Working}, want: "WORKING USER",
+			wantRows: []string{"USER/alice: OK WORKING cool=http-403/23h0m0s"},
+		},
+		{
 			name: "a row that only has a cooldown is not the one in trouble", input: inputOf(reads, cooling(v1alpha1.ScopeUser), down(time.Hour)),
 			evidence: []Evidence{userWorked}, output: Output{Classification: v1alpha1.Working}, want: "WORKING PROJECT",
 			wantRows: []string{"PROJECT/essays: OK WORKING"},
@@ -468,6 +476,7 @@ func TestAHintNamesNoPlaceToGo(t *testing.T) {
 		{"a mailbox", "Write to it@evil.example", "Write to it@[link removed]"},
 		{"a link of Markdown", "[renew](evil.example/x?t=1)", "[renew[link removed]"},
 		{"abbreviations", "e.g. in your account", "e.g. in your account"},
+		{"too many words", strings.Repeat("renew ", 100), strings.Repeat("renew ", 32) + "renew…"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
