@@ -273,6 +273,22 @@ func TestAnAccountThatSomebodyDeletesIsWrittenAnew(t *testing.T) {
 	}
 }
 
+func TestOfTwoManagersThatBeginAnAccountBothSpendFromIt(t *testing.T) {
+	b := newBank(t)
+	limits := Limits{PerTenant: 100_000}
+	b.fail = func() (error, bool) { // The other one is faster.
+		b.fail = nil
+		return b.spend(b.keeper(limits), "acme", 60_000, 60_000), false
+	}
+	k := b.keeper(limits)
+	if err := b.spend(k, "acme", 1000, 1000); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Account("acme").Afford(t.Context(), 40_000); err == nil {
+		t.Error("what the other one spent is forgotten")
+	}
+}
+
 // What a call cost beyond what was held counts for everybody's budget, too; and no claim of an endpoint makes a sum overflow.
 func TestWhatCostsMoreThanWasHeldCountsForAll(t *testing.T) {
 	b := newBank(t)
