@@ -298,7 +298,8 @@ func TestSettingsThatCannotBeAreRefused(t *testing.T) {
 	}{
 		{"a CIDR that is none", func(o *options) { o.probeAllow = "127.0.0.0/99" }, "--probe-allow"},
 		{"a denied CIDR that is none", func(o *options) { o.probeDeny = "10.0.0.0/8,kubernetes" }, "--probe-deny: \"kubernetes\""},
-		{"no workers", func(o *options) { o.diagnosisWorkers = 0 }, "--diagnosis-workers must be from 1 to 64"},
+		{"no workers", func(o *options) { o.diagnosisWorkers = 0 }, "--diagnosis-workers must be from 1 to 128"},
+		{"more workers than memory allows for", func(o *options) { o.diagnosisWorkers = 129 }, "--diagnosis-workers must be from 1 to 128"},
 		{"a negative window", func(o *options) { o.freshnessWindow = -1 }, "--freshness-window"},
 		{"a model behind no address", func(o *options) { o.models, o.modelEndpoint = "m", "models" }, "--model-endpoint"},
 		{"jobs that go before they are of use", func(o *options) { o.jobTTL = time.Second }, "--job-ttl"},
@@ -319,6 +320,7 @@ func TestSettingsThatCannotBeAreRefused(t *testing.T) {
 		})
 	}
 	o := testOptions()
+	o.diagnosisWorkers = maxWorkers
 	if err := o.validate(); err != nil {
 		t.Errorf("good settings are refused: %v", err)
 	}

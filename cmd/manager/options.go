@@ -51,6 +51,9 @@ type options struct {
 	perRow           int
 }
 
+// maxWorkers bounds the diagnoses that run at once: at worst, if all of them read large answers, they take 2 GiB of memory.
+const maxWorkers = 128
+
 // bind declares the flags.
 func (o *options) bind(f *flag.FlagSet) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without it the service account of the pod, or $KUBECONFIG, is used")
@@ -73,7 +76,7 @@ func (o *options) bind(f *flag.FlagSet) {
 	f.Int64Var(&o.budgets.PerTenant, "daily-token-budget-per-tenant", 1_000_000, "tokens that a tenant's diagnoses may cost in a day (UTC); a typical one costs 5000; when they are used up, jobs close with the fallback; 0: no budget. The built-in diagnostician costs none")
 	f.Int64Var(&o.budgets.All, "daily-token-budget", 10_000_000, "tokens that all diagnoses together may cost in a day (UTC); 0: no budget")
 	f.IntVar(&o.perRow, "diagnoses-per-row-per-hour", 4, "how many diagnoses of a health row may begin within an hour, whoever asks and however many errors its tool has; the last one is kept for people who ask for a recheck; further reports and requests join the newest; 0: as many as there are errors")
-	f.IntVar(&o.diagnosisWorkers, "diagnosis-workers", 4, "how many diagnoses run at once")
+	f.IntVar(&o.diagnosisWorkers, "diagnosis-workers", 4, "how many diagnoses run at once, at most 128; each takes less than 1 MiB of memory while its model thinks, and up to 16 MiB while a large answer is read: raise the memory limit with it")
 	f.DurationVar(&o.jobTTL, "job-ttl", time.Hour, "how long a closed DiagnosisJob is kept")
 	f.DurationVar(&o.sessionTTL, "session-ttl", 24*time.Hour, "how long after its last write the ToolHealth of a session is kept; a runtime that tells when sessions end has it deleted at once")
 	f.DurationVar(&o.userRowTTL, "user-row-ttl", 24*time.Hour, "how long after its last write the ToolHealth of a user is kept that says nothing but OK")
@@ -91,8 +94,8 @@ func (o *options) validate() error {
 	if o.apiAddress != "0" && o.apiAudience == "" {
 		problems = append(problems, errors.New("--api-audience must name the audience of the callers' tokens: without one, a token for anything else would do"))
 	}
-	if o.diagnosisWorkers < 1 || o.diagnosisWorkers > 64 {
-		problems = append(problems, fmt.Errorf("--diagnosis-workers must be from 1 to 64, not %d", o.diagnosisWorkers))
+	if o.diagnosisWorkers < 1 || o.diagnosisWorkers > maxWorkers {
+		problems = append(problems, fmt.Errorf("--diagnosis-workers must be from 1 to %d, not %d", maxWorkers, o.diagnosisWorkers))
 	}
 	if o.freshnessWindow < 0 {
 		problems = append(problems, errors.New("--freshness-window must not be negative"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -251,6 +252,70 @@ func TestACallThatCostsMoreThanWasHeldIsStoredAtOnce(t *testing.T) {
 	}
 }
 
+func TestAnAccountThatSomebodyDeletesIsWrittenAnew(t *testing.T) {
+	b := newBank(t)
+	k := b.keeper(Limits{PerTenant: 1_000_000})
+	first, err := k.Account("acme").Hold(t.Context(), 5000, 5000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	account := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: ConfigMapName}}
+	if err := b.client.Delete(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
+	// More than the block that was stored, so that it has to write.
+	if err := b.spend(k, "acme", 90_000, 90_000); err != nil {
+		t.Fatal(err)
+	}
+	first.Settle(t.Context(), 5000)
+	if tokens, _ := number(b.stored()["tenant.acme"]); tokens < 95_000 {
+		t.Errorf("it says %v", b.stored())
+	}
+}
+
+func TestOfTwoManagersThatBeginAnAccountBothSpendFromIt(t *testing.T) {
+	b := newBank(t)
+	limits := Limits{PerTenant: 100_000}
+	b.fail = func() (error, bool) { // The other one is faster.
+		b.fail = nil
+		return b.spend(b.keeper(limits), "acme", 60_000, 60_000), false
+	}
+	k := b.keeper(limits)
+	if err := b.spend(k, "acme", 1000, 1000); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Account("acme").Afford(t.Context(), 40_000); err == nil {
+		t.Error("what the other one spent is forgotten")
+	}
+}
+
+// What a call cost beyond what was held counts for everybody's budget, too; and no claim of an endpoint makes a sum overflow.
+func TestWhatCostsMoreThanWasHeldCountsForAll(t *testing.T) {
+	b := newBank(t)
+	k := b.keeper(Limits{PerTenant: 1_000_000, All: 1_000_000})
+	if err := b.spend(k, "acme", 1000, 300_000); err != nil {
+		t.Fatal(err)
+	}
+	if tokens, _ := number(b.stored()["all"]); tokens < 300_000 {
+		t.Errorf("300000 were spent, and it says %v", b.stored())
+	}
+	var holds []*Hold
+	for range 2 {
+		h, err := k.Account("acme").Hold(t.Context(), 1000, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		holds = append(holds, h)
+	}
+	for _, h := range holds {
+		h.Settle(t.Context(), math.MaxInt64-1000)
+	}
+	var exhausted *ExhaustedError
+	if err := k.Account("acme").Afford(t.Context(), 1); !errors.As(err, &exhausted) {
+		t.Errorf("after all was spent: %v", err)
+	}
+}
+
 func TestWhatIsEditedByHand(t *testing.T) {
 	by := func(data map[string]string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "agrajag-system", Name: ConfigMapName, Labels: map[string]string{"team": "ops"}}, Data: data}
@@ -328,6 +393,7 @@ func TestAnAccountThatCannotBeKeptSpendsNothing(t *testing.T) {
 	}{
 		{"the role is missing", forbidden, true},
 		{"the namespace is missing", apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "agrajag-system"), true},
+		{"a policy refuses it", apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, ConfigMapName, nil), true},
 		{"the API server is away", errors.New("connection refused"), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

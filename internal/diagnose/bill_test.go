@@ -265,6 +265,14 @@ func TestACallThatFails(t *testing.T) {
 			t.Errorf("%d are left after %+v, want %d charged", left(t, keeper), out, worst)
 		}
 	})
+	t.Run("one that says what it cost is charged that", func(t *testing.T) {
+		w, keeper := newWorld(t), keeperOf(budget.Limits{PerTenant: 100_000})
+		w.input.Account = keeper.Account("acme")
+		out, _ := w.runScript(t, scripted.Step{Cut: true, Usage: llm.Usage{Prompt: 1200, Completion: 300}})
+		if out.Err == nil || left(t, keeper) != 98_500 {
+			t.Errorf("%d are left after %+v", left(t, keeper), out)
+		}
+	})
 	t.Run("one that is broken off costs all that was held for it", func(t *testing.T) {
 		w, keeper := newWorld(t), keeperOf(budget.Limits{PerTenant: 100_000})
 		w.input.Account = keeper.Account("acme")
@@ -313,6 +321,24 @@ func TestEachModelIsPaidForByItself(t *testing.T) {
 				t.Errorf("it ended with %v, %+v", out.Err, out)
 			}
 		})
+	}
+}
+
+// A diagnosis that is broken off while its account is asked ends as such, and not for want of an account.
+func TestAnAccountThatIsAskedWhenTheManagerStops(t *testing.T) {
+	w, keeper := newWorld(t), keeperOf(budget.Limits{PerTenant: 100_000})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	lost := errors.New("the lease was lost")
+	keeper.Client = interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		Create: func(ctx context.Context, _ client.WithWatch, _ client.Object, _ ...client.CreateOption) error {
+			cancel(lost)
+			return ctx.Err()
+		},
+	})
+	w.input.Account = keeper.Account("acme")
+	out := w.engine.Run(ctx, w.input, interrupted{func() { t.Error("the model was asked") }})
+	if !errors.Is(out.Err, lost) || out.Fallback != "" {
+		t.Errorf("got %+v", out)
 	}
 }
 

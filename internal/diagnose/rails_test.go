@@ -45,11 +45,21 @@ func down(recovery time.Duration) func(*Input) {
 	}
 }
 
-// remembering adds a PROJECT row that works by now and remembers an entry.
-func remembering(e v1alpha1.HealthHistoryEntry) func(*Input) {
+// cooling adds a row that exists for a cooldown alone.
+func cooling(scope v1alpha1.Scope) func(*Input) {
+	return func(in *Input) {
+		key, _ := in.row(scope)
+		row := &v1alpha1.ToolHealth{Spec: v1alpha1.ToolHealthSpec{Scope: scope, ScopeID: key.ScopeID}}
+		health.Cool(health.Trigger{Signature: "http-403", Class: v1alpha1.UserPermission})(&row.Status, now)
+		in.Rows = append(in.Rows, row)
+	}
+}
+
+// remembering adds a PROJECT row that works by now and remembers entries, the newest first.
+func remembering(entries ...v1alpha1.HealthHistoryEntry) func(*Input) {
 	return func(in *Input) {
 		row := &v1alpha1.ToolHealth{Spec: v1alpha1.ToolHealthSpec{Scope: v1alpha1.ScopeProject, ScopeID: "essays"}}
-		row.Namespace, row.Status.State, row.Status.History = "essays", v1alpha1.StateOK, []v1alpha1.HealthHistoryEntry{e}
+		row.Namespace, row.Status.State, row.Status.History = "essays", v1alpha1.StateOK, entries
 		in.Rows = append(in.Rows, row)
 	}
 }
@@ -69,6 +79,9 @@ func TestEveryChangeLeavesItsReason(t *testing.T) {
 	undecided.Classification = v1alpha1.Unclear
 	proven := guess
 	proven.Status, proven.Classification = v1alpha1.StateDown, v1alpha1.TechnicallyBroken
+	degraded := proven
+	degraded.Status, degraded.ErrorSignature = v1alpha1.StateDegraded, "timeout"
+	fine := v1alpha1.HealthHistoryEntry{Status: v1alpha1.StateOK, Classification: v1alpha1.Working}
 	tests := []struct {
 		name     string
 		input    Input
@@ -78,6 +91,91 @@ func TestEveryChangeLeavesItsReason(t *testing.T) {
 		wantRows []string
 		reasons  []string
 	}{
+		// What breaking the rails on purpose left unnoticed.
+		{
+			name: "a verdict without a state has no estimate", input: inputOf(), evidence: []Evidence{userFailed},
+			output: Output{Classification: v1alpha1.UserPermission, ExpectedRecoveryAt: hour}, want: "USER_PERMISSION USER",
+			wantRows: []string{"USER/alice: no state cool=http-5xx/24h0m0s"}, reasons: []string{"USER_PERMISSION has no expectedRecoveryAt"},
+		},
+		{
+			name: "a reason is given once", input: inputOf(), evidence: []Evidence{systemFailed},
+			output: adjusting(v1alpha1.Intermittent, v1alpha1.CooldownAdjustment{ErrorSignature: "a", Duration: "P2D"}, v1alpha1.CooldownAdjustment{ErrorSignature: "b", Duration: "P3D"}),
+			want:   "INTERMITTENT PROJECT", wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=a/24h0m0s cool=b/24h0m0s cool=http-5xx/30s"},
+			reasons: []string{"cooldowns cut to the longest wait, 24h"},
+		},
+		{
+			name: "an outage of another error that was met before matches, whatever state it led to", input: inputOf(remembering(degraded)),
+			output: Output{Classification: v1alpha1.TechnicallyBroken}, want: "TECHNICALLY_BROKEN PROJECT",
+			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN cool=http-5xx/5m0s"},
+		},
+		{
+			name: "history that the model was not shown matches nothing", input: inputOf(remembering(fine, fine, fine, fine, fine, fine, proven)),
+			output: Output{Classification: v1alpha1.TechnicallyBroken}, want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"},
+			reasons:  []string{"lowered from TECHNICALLY_BROKEN: no probe failed, and no history matches"},
+		},
+		{
+			name: "a failure as the user alone is not proof that it is the user's", input: inputOf(), evidence: []Evidence{userFailed},
+			output: Output{Classification: v1alpha1.UserSpecificTechnical}, want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"},
+			reasons:  []string{"lowered from USER_SPECIFIC_TECHNICAL: no probe failed as the user beside one that succeeded, and no history matches"},
+		},
+		{
+			name: "nor is it beside a challenge, where the credential was not what failed", input: inputOf(), evidence: []Evidence{userFailed, systemReached},
+			output: Output{Classification: v1alpha1.UserSpecificTechnical}, want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"},
+			reasons:  []string{"lowered from USER_SPECIFIC_TECHNICAL: no probe failed as the user beside one that succeeded, and no history matches"},
+		},
+		{
+			name: "that the user can read is nothing against trouble with writing", input: inputOf(writes, remembering(proven)), evidence: []Evidence{userWorked},
+			output: Output{Classification: v1alpha1.UserSpecificTechnical}, want: "USER_SPECIFIC_TECHNICAL USER",
+			wantRows: []string{"USER/alice: DOWN USER_SPECIFIC_TECHNICAL cool=http-5xx/15m0s"},
+		},
+		{
+			name: "a tool that works sets no cooldown", input: inputOf(), evidence: []Evidence{systemWorked},
+			output: adjusting(v1alpha1.Working, v1alpha1.CooldownAdjustment{ErrorSignature: "a", Duration: "PT1H"}), want: "WORKING PROJECT",
+			wantRows: []string{"PROJECT/essays: OK WORKING"}, reasons: []string{"cooldowns dropped: WORKING sets none"},
+		},
+		{
+			name: "one error may cool down for everybody and longer for the user", input: inputOf(), evidence: []Evidence{systemFailed},
+			output: adjusting(v1alpha1.Intermittent, v1alpha1.CooldownAdjustment{ErrorSignature: "a", Duration: "PT1H"},
+				v1alpha1.CooldownAdjustment{ErrorSignature: "a", UserID: "alice", Duration: "PT2H"}), want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=a/1h0m0s cool=http-5xx/30s", "USER/alice: no state cool=a/2h0m0s"},
+		},
+		{
+			name: "a question that met a failure may degrade", input: inputOf(recheck), evidence: []Evidence{systemFailed},
+			output: Output{Classification: v1alpha1.Unclear}, want: "UNCLEAR PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED UNCLEAR recovery=15m0s"},
+		},
+		{
+			name: "a tool that asks for a credential is reached, which speaks against DOWN", input: inputOf(reads, down(time.Hour)), evidence: []Evidence{systemReached},
+			output: Output{Classification: v1alpha1.Intermittent}, want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"},
+		},
+		{
+			name: "a success as the user lifts what blamed the user", input: inputOf(reads, withRow(v1alpha1.ScopeUser, v1alpha1.StateDown, v1alpha1.UserSpecificTechnical, "http-401")),
+			evidence: []Evidence{userWorked}, output: Output{Classification: v1alpha1.Working}, want: "WORKING USER",
+			wantRows: []string{"USER/alice: OK WORKING cool=http-403/23h0m0s"},
+		},
+		{
+			name:     "what works ends the cooldown of the error that was reported, whatever its class",
+			input:    inputOf(reads, signed("http-403"), withRow(v1alpha1.ScopeProject, v1alpha1.StateDown, v1alpha1.TechnicallyBroken, "http-5xx")),
+			evidence: []Evidence{systemWorked}, output: Output{Classification: v1alpha1.Working}, want: "WORKING PROJECT",
+			wantRows: []string{"PROJECT/essays: OK WORKING"},
+		},
+		{
+			name: "a row that is OK by now may be said to be, whom it blamed before", input: inputOf(reads, scoped(v1alpha1.ScopeUser), func(in *Input) {
+				withRow(v1alpha1.ScopeUser, v1alpha1.StateDown, v1alpha1.UserSpecificTechnical, "http-401")(in)
+				in.Rows[1].Status.State = v1alpha1.StateOK
+			}),
+			evidence: []Evidence{systemWorked}, output: Output{Classification: v1alpha1.Working}, want: "WORKING USER",
+			wantRows: []string{"USER/alice: OK WORKING cool=http-403/23h0m0s"},
+		},
+		{
+			name: "a row that only has a cooldown is not the one in trouble", input: inputOf(reads, cooling(v1alpha1.ScopeUser), down(time.Hour)),
+			evidence: []Evidence{userWorked}, output: Output{Classification: v1alpha1.Working}, want: "WORKING PROJECT",
+			wantRows: []string{"PROJECT/essays: OK WORKING"},
+		},
 		// Evidence for TECHNICALLY_BROKEN.
 		{
 			name: "an outage that a probe shows needs no reason", input: inputOf(), evidence: []Evidence{systemFailed},
@@ -353,6 +451,20 @@ func TestADownIsKeptAsItIsWhenWritten(t *testing.T) {
 	}
 }
 
+// A DOWN that stays keeps its estimate, also in what the job says; a verdict without a state has none there either.
+func TestTheVerdictTellsTheEstimateThatCounts(t *testing.T) {
+	hour := now.Add(time.Hour)
+	in := inputOf(reads, down(time.Hour))
+	kept := Decide(in, Outcome{Output: Output{Classification: v1alpha1.Unclear, ExpectedRecoveryAt: now.Add(time.Minute)}}, now).Diagnosis
+	if at := kept.ExpectedRecoveryAt; at == nil || !at.Time.Equal(hour) {
+		t.Errorf("of a DOWN that stays until %s it says %v", hour, at)
+	}
+	permission := Decide(inputOf(), Outcome{Output: Output{Classification: v1alpha1.UserPermission, ExpectedRecoveryAt: hour}}, now).Diagnosis
+	if permission.ExpectedRecoveryAt != nil {
+		t.Errorf("of a permission it says %v", permission.ExpectedRecoveryAt)
+	}
+}
+
 func TestAHintNamesNoPlaceToGo(t *testing.T) {
 	in := inputOf(func(in *Input) { in.Job.Spec.ToolName = "files.read" })
 	tests := []struct{ name, said, want string }{
@@ -364,6 +476,7 @@ func TestAHintNamesNoPlaceToGo(t *testing.T) {
 		{"a mailbox", "Write to it@evil.example", "Write to it@[link removed]"},
 		{"a link of Markdown", "[renew](evil.example/x?t=1)", "[renew[link removed]"},
 		{"abbreviations", "e.g. in your account", "e.g. in your account"},
+		{"too many words", strings.Repeat("renew ", 100), strings.Repeat("renew ", 32) + "renew…"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

@@ -12,6 +12,22 @@ import (
 
 // TestARefusedCallerIsNoOutage whatever the rules call the error, with the built-in diagnostician and with a model that
 // claims an outage.
+func TestWhatIsAboutTheCaller(t *testing.T) {
+	for _, tc := range []struct {
+		class  v1alpha1.Classification
+		status int
+		want   bool
+	}{
+		{v1alpha1.Unclear, 401, true}, {v1alpha1.Unclear, 403, true}, {v1alpha1.Unclear, 404, false}, {v1alpha1.Unclear, 500, false},
+		{v1alpha1.UserPermission, 0, true}, {v1alpha1.UserSpecificTechnical, 0, true}, {v1alpha1.Intermittent, 403, false},
+		{v1alpha1.TechnicallyBroken, 401, false}, {v1alpha1.UserInput, 403, false},
+	} {
+		if got := refuses(tc.class, tc.status); got != tc.want {
+			t.Errorf("%s with status %d: %t", tc.class, tc.status, got)
+		}
+	}
+}
+
 func TestARefusedCallerIsNoOutage(t *testing.T) {
 	badKey := sampletools.Answer{Status: 401, Body: `{"error":{"message":"Incorrect API key provided","type":"invalid_request_error","code":"invalid_api_key"}}`}
 	plain := sampletools.Answer{Status: 401, Body: "no"}

@@ -97,6 +97,7 @@ func TestBuiltinDecides(t *testing.T) {
 		{name: "both are asked to wait", user: limited, system: limited, want: "INTERMITTENT PROJECT 0"},
 		{name: "the system fails and there is no user", system: broken, want: "TECHNICALLY_BROKEN PROJECT 5", wantNote: "(as system: HTTP 503)"},
 		{name: "the probe's own input is wrong", system: badInput, want: "UNCLEAR PROJECT 0"},
+		{name: "neither may", user: forbidden, system: forbidden, want: "UNCLEAR PROJECT 0"},
 		{name: "the system may not", system: forbidden, want: "UNCLEAR PROJECT 0"},
 		{name: "a tool that fails behind status 200", system: failed(200, "tool-exception", v1alpha1.Unclear), want: "TECHNICALLY_BROKEN PROJECT 5", wantNote: "as system: fails, tool-exception"},
 		{name: "both work", user: works, system: works, want: "WORKING PROJECT 0"},

@@ -3,6 +3,7 @@ package llm_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -96,6 +97,15 @@ func TestFailuresByKind(t *testing.T) {
 		{name: "an empty message", step: scripted.Step{Text: " \n"}, want: llm.Empty, said: "neither text nor calls"},
 		{name: "calls announced and not made", step: scripted.Step{Finish: "tool_calls"}, want: llm.Empty},
 		{name: "all thought and no answer", step: scripted.Step{Cut: true}, want: llm.CutOff},
+		{name: "a model of Groq's that calls no tools", step: raw(400, errorBody("invalid_request_error", "", "`tool calling` is not supported with this model")), want: llm.NoTools},
+		{name: "calls that a server does not know", step: raw(501, "not implemented"), want: llm.BadRequest},
+		{name: "a model that DeepSeek has not", step: raw(400, errorBody("invalid_request_error", "invalid_request_error", "Model Not Exist")), want: llm.UnknownModel},
+		{name: "a model that OpenRouter has not", step: raw(400, `{"error":{"message":"m1 is not a valid model ID","code":400}}`), want: llm.UnknownModel},
+		{name: "a model that LiteLLM has not", step: raw(400, errorBody("", "400", "Invalid model name passed in model=m1")), want: llm.UnknownModel},
+		{name: "Azure's filter without its code", step: raw(400, errorBody("", "", "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.")), want: llm.ContentFiltered},
+		{name: "an account that is not paid for", step: raw(429, errorBody("billing_not_active", "billing_not_active", "Your account is not active")), want: llm.NoFunds, once: true},
+		{name: "an account that was closed", step: raw(400, errorBody("", "account_deactivated", "The account was closed")), want: llm.KeyRefused, once: true},
+		{name: "a rate limit with another status", step: raw(403, errorBody("", "rate_limit_exceeded", "slow down")), want: llm.RateLimited},
 		{name: "a status that means nothing", step: raw(600, "?"), want: llm.Unknown},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -155,6 +165,7 @@ func TestWhatNeverAnswers(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	guarded := probe.Guard{}.Transport()
+	impatient := &http.Transport{DialContext: (&net.Dialer{Timeout: time.Nanosecond}).DialContext}
 	for _, tc := range []struct {
 		name, endpoint string
 		want           llm.FailureKind
@@ -164,6 +175,7 @@ func TestWhatNeverAnswers(t *testing.T) {
 	}{
 		{"a refused connection", refused.URL, llm.Unreachable, "refused", 1, nil},
 		{"a name that nobody has", "http://no-such-host.invalid/v1", llm.Unreachable, "no-such-host.invalid", 1, nil},
+		{"a connection that takes too long", plain.URL, llm.Unreachable, "timeout", 1, impatient},
 		{"a slow model", slow.URL, llm.TimedOut, "Timeout", 2, nil},
 		{"another certificate", secure.URL, llm.Misdirected, "certificate", 1, nil},
 		{"no TLS where it is expected", strings.Replace(plain.URL, "http:", "https:", 1), llm.Misdirected, "HTTP response to HTTPS client", 1, nil},
@@ -200,6 +212,7 @@ func TestSeveralFailuresComeToOne(t *testing.T) {
 		{"the first of those that need a change", []scripted.Step{unknown, filtered, unknown}, llm.UnknownModel, 0},
 		{"one that may pass counts more", []scripted.Step{unknown, limit("20"), filtered}, llm.RateLimited, 20 * time.Second},
 		{"the shortest wait counts", []scripted.Step{limit("200"), limit("20"), limit("60")}, llm.RateLimited, 20 * time.Second},
+		{"the wait of another failure is no matter", []scripted.Step{limit("60"), {Status: 503, Text: "busy", Headers: map[string]string{"Retry-After": "5"}}, unknown}, llm.RateLimited, time.Minute},
 		{"a wait that is not stated is none", []scripted.Step{{Status: 429, Text: "limit"}, limit("20"), unknown}, llm.RateLimited, 20 * time.Second},
 		{"the next model cannot help", []scripted.Step{limit("20"), {Status: 401, Text: "no"}}, llm.RateLimited, 20 * time.Second},
 	} {
@@ -211,6 +224,19 @@ func TestSeveralFailuresComeToOne(t *testing.T) {
 				t.Errorf("got %v (%+v) of %d models", err, failure, len(script.Requests()))
 			}
 		})
+	}
+}
+
+func TestTheFailuresOfManyModelsAreToldInOneShortLine(t *testing.T) {
+	models, steps := []string{}, []scripted.Step{}
+	for i := range 20 {
+		models = append(models, fmt.Sprintf("m%d", i))
+		steps = append(steps, scripted.Step{Status: 500, Text: strings.Repeat("sorry ", 100)})
+	}
+	chat, script := start(t, models, steps...)
+	_, err := chat.Complete(t.Context(), ask("hello"))
+	if err == nil || len(err.Error()) > 1400 || !strings.HasPrefix(err.Error(), "model m0: HTTP status 500") || len(script.Requests()) != len(models) {
+		t.Errorf("got %v of %d models", err, len(script.Requests()))
 	}
 }
 
@@ -252,6 +278,16 @@ func TestOddAnswersThatCanBeUsed(t *testing.T) {
 }
 
 // An endpoint may send back the key that it got, in any form that its errors have.
+func TestAKeyWithBlanksIsHiddenToo(t *testing.T) {
+	const key = "pass  word  with  blanks"
+	server := httptest.NewServer(scripted.New(scripted.Step{Status: 401, Text: "who is " + key}))
+	defer server.Close()
+	_, err := llm.NewOpenAI(llm.OpenAIOptions{Endpoint: server.URL, APIKey: key, Models: []string{"m"}}).Complete(t.Context(), ask("hello"))
+	if err == nil || strings.Contains(err.Error(), "with") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestNoFailureHoldsTheKey(t *testing.T) {
 	hidden := strings.Join(strings.Split(key, ""), "\u200b")
 	for name, body := range map[string]string{

@@ -131,6 +131,33 @@ func TestACancelledQuestionEndsAtOnce(t *testing.T) {
 	}
 }
 
+// What ends the question while the next model is considered is told as such: it is no failure of the first one.
+func TestAQuestionThatEndsBetweenTwoModelsIsNoFailure(t *testing.T) {
+	chat, _ := start(t, []string{"first", "second"}, scripted.Step{Status: 500, Text: "sorry"})
+	cause := errors.New("the lease was lost")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	request, tries := ask("hello"), 0
+	request.Try = func(ctx context.Context, _ *llm.Request) (func(llm.Response, error), error) {
+		if tries++; tries == 2 {
+			cancel(cause)
+			return nil, context.Cause(ctx)
+		}
+		return func(llm.Response, error) {}, nil
+	}
+	if _, err := chat.Complete(ctx, request); !errors.Is(err, cause) || errors.As(err, new(*llm.Failure)) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAModelThatIsNoneForChatsIsUnknown(t *testing.T) {
+	chat, script := start(t, []string{"text-davinci-003"}, scripted.Step{Text: "hi"})
+	_, err := chat.Complete(t.Context(), ask("hello"))
+	var failure *llm.Failure
+	if !errors.As(err, &failure) || failure.Kind != llm.UnknownModel || len(script.Requests()) != 0 {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestWithoutAModelOrAKey(t *testing.T) {
 	if _, err := llm.NewOpenAI(llm.OpenAIOptions{Endpoint: "http://127.0.0.1:1"}).Complete(t.Context(), ask("hello")); err == nil || !strings.Contains(err.Error(), "no model") {
 		t.Errorf("without a model: %v", err)

@@ -99,7 +99,7 @@ var kindsByCode = map[string]FailureKind{
 }
 
 // kindsByPhrase are for refusals that some servers tell apart by their message alone. They count for the statuses 400, 403,
-// 404, 422, 500 and 501 without a known code, in this order, in lower case.
+// 404, 422, 500 and 501 without a known code, in this order, in lower case and without the backticks that some set.
 var kindsByPhrase = []struct {
 	phrase string
 	kind   FailureKind
@@ -140,7 +140,7 @@ func kindOf(status int, p problem) FailureKind {
 	}
 	switch status {
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusNotImplemented:
-		message := strings.ToLower(p.message)
+		message := strings.ReplaceAll(strings.ToLower(p.message), "`", "")
 		for _, known := range kindsByPhrase {
 			if strings.Contains(message, known.phrase) {
 				return known.kind

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -71,7 +70,6 @@ var refusals = []refusal{
 	{netip.MustParsePrefix("168.63.129.16/32"), "cloud metadata"},
 	{netip.MustParsePrefix("224.0.0.0/4"), "multicast"},
 	{netip.MustParsePrefix("240.0.0.0/4"), "reserved, broadcast"},
-	{netip.MustParsePrefix("::/128"), "unspecified"},
 	{netip.MustParsePrefix("::1/128"), "loopback"},
 	{netip.MustParsePrefix("fe80::/10"), "link-local"},
 	{netip.MustParsePrefix("fec0::/10"), "site-local"},
@@ -172,7 +170,6 @@ func (g Guard) transport() *http.Transport {
 	return &http.Transport{
 		Proxy:                  nil,
 		DialContext:            g.dial,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    dialTimeout,
 		MaxResponseHeaderBytes: 1 << 20,
 		MaxIdleConns:           16,
@@ -216,10 +213,7 @@ func (g Guard) dial(ctx context.Context, network, address string) (net.Conn, err
 	dialer := &net.Dialer{
 		Timeout:  dialTimeout,
 		Resolver: g.resolver,
-		ControlContext: func(_ context.Context, network, address string, _ syscall.RawConn) error {
-			if !strings.HasPrefix(network, "tcp") {
-				return &AddressError{Kind: "network " + network}
-			}
+		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 			target, err := netip.ParseAddrPort(address)
 			if err != nil {
 				return &AddressError{Kind: "no IP address"}

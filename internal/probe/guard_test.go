@@ -171,6 +171,19 @@ func TestTransportRefusesWhatANameResolvesTo(t *testing.T) {
 	}
 }
 
+// On a machine without IPv6 an address of it is refused all the same: it is no tool that fails.
+func TestAnAddressIsJudgedWhereThereIsNoWayToIt(t *testing.T) {
+	for address, refused := range map[string]bool{"[::1]:80": true, "[fe80::1]:80": true, "[2606:4700::1111]:80": false} {
+		conn, err := Guard{}.dial(t.Context(), "tcp4", address)
+		if err == nil {
+			_ = conn.Close()
+		}
+		if _, ok := errors.AsType[*AddressError](err); ok != refused {
+			t.Errorf("%s: got %v, want refused: %t", address, err, refused)
+		}
+	}
+}
+
 func TestTransportIgnoresProxies(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the proxy was asked") }))
 	defer proxy.Close()

@@ -67,7 +67,7 @@ var hostile = []struct {
 	{"the API server's address", "the Kubernetes API server", "https://10.96.0.1/ https://10.96.0.1:443/api/v1/secrets http://10.96.0.1:6443/ https://[::ffff:10.96.0.1]/ https://[64:ff9b::10.96.0.1]/ " +
 		"https://[2002:a60:1::1]/ https://[::10.96.0.1]/ https://[fd00::5efe:10.96.0.1]/ https://[fd00:96::1]/ https://203.0.113.7:6443/"},
 	{"the API server's names", "the Kubernetes API server", "https://kubernetes/ https://kubernetes.default/ https://kubernetes.default.svc/api https://kubernetes.default.svc.cluster.local/ https://KUBERNETES.Default.svc:443/ " +
-		"https://kubernetes.default.svc.cluster.local./ https://kubernetes.default.svc.prod.example/"},
+		"https://kubernetes.default.svc.cluster.local./ https://kubernetes.default.svc.prod.example/ https://kubernetes./ https://Kubernetes.default./"},
 	{"names of this machine", "loopback", "http://loopback.evil.example/ http://loopback6.evil.example/ http://127.0.0.1.evil.example/ http://mapped.evil.example/ http://app.localhost/"},
 	{"names of metadata", "metadata", "http://metadata.google.internal/computeMetadata/v1/ http://metadata/ http://instance-data/latest/ http://ec2v6.evil.example/ http://alibaba.evil.example/ http://wire.evil.example/ http://169-254-169-254.evil.example/"},
 	{"names of the rest", "not allowed", "http://unspecified.evil.example/ http://linklocal.evil.example/ http://multicast.evil.example/ http://broadcast.evil.example/ http://nat64.evil.example/ " +

@@ -54,9 +54,6 @@ func (r *run) request(ctx context.Context, input Input) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if call.body == "" {
-		request.Body, request.ContentLength, request.GetBody = http.NoBody, 0, nil
-	}
 	request.Header = call.headers.Clone()
 	if request.Header.Get("User-Agent") == "" {
 		request.Header.Set("User-Agent", userAgent)
@@ -77,7 +74,7 @@ func withQuery(u *url.URL, more url.Values) *url.URL {
 	return &extended
 }
 
-// read returns the answer with at most maxAnswer bytes of its body. If the body breaks off before, it returns what came
+// read returns the answer with no more of its body than maxAnswer, and the one byte that shows that it goes on. If the body breaks off before, it returns what came
 // and the error.
 func read(response *http.Response) (*answer, error) {
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
@@ -85,7 +82,7 @@ func read(response *http.Response) (*answer, error) {
 	return &answer{
 		status:  response.StatusCode,
 		headers: response.Header,
-		body:    string(body[:min(len(body), maxAnswer)]),
+		body:    string(body),
 		partial: partial,
 	}, err
 }

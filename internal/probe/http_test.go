@@ -132,6 +132,9 @@ func TestWhatAnHTTPProbeSends(t *testing.T) {
 		s.Endpoint.HTTP.Method, s.Endpoint.HTTP.Body = "POST", "{}"
 		s.Endpoint.HTTP.Headers = map[string]v1alpha1.HeaderValue{"X-Key": "k", "Host": "evil", "X-HTTP-Method-Override": "DELETE", "authorization": "own"}
 	}
+	agent := func(s *v1alpha1.ToolSpec) {
+		s.Endpoint.HTTP.Headers = map[string]v1alpha1.HeaderValue{"User-Agent": "the-tool-wants-it"}
+	}
 	empty, other := "", "Token"
 	for _, tc := range []struct {
 		name    string
@@ -149,6 +152,7 @@ func TestWhatAnHTTPProbeSends(t *testing.T) {
 		}}, sent{"GET", "/v1?a=1&q=x", "", "", token, "", userAgent, ""}},
 		{"a safe POST with its own headers", system, []func(*v1alpha1.ToolSpec){headers}, sent{"POST", "/v1?a=1&q=x", "", "own", "k", "DELETE", userAgent, "{}"}},
 		{"the credential outranks the Tool's headers", user(), []func(*v1alpha1.ToolSpec){headers}, sent{"POST", "/v1?a=1&q=x", "", "Bearer " + token, "k", "DELETE", userAgent, "{}"}},
+		{"as another agent, where the Tool says so", system, []func(*v1alpha1.ToolSpec){agent}, sent{"GET", "/v1?a=1&q=x", "", "", "", "", "the-tool-wants-it", ""}},
 		{"the read-only call in its place", user(), []func(*v1alpha1.ToolSpec){headers, readOnlyPath("/healthz?b=2")}, sent{"GET", "/healthz?b=2&q=x", "", "Bearer " + token, "k", "", userAgent, ""}},
 		{"a read-only call that looks like another host", system, []func(*v1alpha1.ToolSpec){readOnlyPath("/@evil.example/")}, sent{"GET", "/@evil.example/?q=x", "", "", "", "", userAgent, ""}},
 	} {
@@ -332,6 +336,10 @@ func TestALargeAnswerIsReadInPart(t *testing.T) {
 	if got.Success || got.Error == nil || len(got.Error.Body) > v1alpha1.MaxErrorBody || len(got.Error.Body) < v1alpha1.MaxErrorBody-8 {
 		t.Errorf("got %d bytes of body", len(got.Error.Body))
 	}
+	got = probe(t, mcpTool(serve(t, flood(500, "no"))), system)
+	if got.Success || got.Error == nil || len(got.Error.Body) > v1alpha1.MaxErrorBody {
+		t.Errorf("over MCP: got %+v %+v", got, got.Error)
+	}
 	if written.Load() > 64<<20 {
 		t.Errorf("%d bytes were taken from the server", written.Load())
 	}
@@ -380,9 +388,11 @@ func TestHeadersStayBounded(t *testing.T) {
 			t.Errorf("header %s: %q", name, value)
 		}
 	}
-	url = serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) })
-	if got := probe(t, httpTool(url), system); got.Success || !got.Possible || got.Error == nil {
-		t.Errorf("a megabyte of headers: got %+v", got)
+	for size, success := range map[int]bool{maxAnswerHeader - 1024: true, maxAnswerHeader + 8192: false, 1 << 20: false} {
+		url = serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", size)) })
+		if got := probe(t, httpTool(url), system); got.Success != success || !got.Possible {
+			t.Errorf("%d bytes of headers: got %+v", size, got)
+		}
 	}
 }
 
@@ -437,6 +447,49 @@ func TestAnEchoingServerDoesNotLeakTheToken(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestATokenIsNotShownWhereItIsCut(t *testing.T) {
+	secret := strings.Repeat("long-", 300)
+	most := secret[:len(secret)*9/10]
+	id := Identity{As: v1alpha1.ProbeAsUser, Credential: &Credential{Token: secret, Hosts: []string{"127.0.0.1"}}}
+	whole := strings.Repeat(secret, (maxAnswer-len(most))/len(secret))
+	for name, handler := range map[string]http.HandlerFunc{
+		"at the end of what is read": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, strings.Repeat("x", maxAnswer-len(most)-len(whole))+whole+secret)
+		},
+		"where the server breaks off": func(w http.ResponseWriter, _ *http.Request) {
+			hijack(w, "HTTP/1.1 500 Sorry\r\nContent-Length: 9999\r\n\r\nyou sent "+most)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := probe(t, httpTool(serve(t, handler)), id)
+			if got.StatusCode != http.StatusInternalServerError {
+				t.Fatalf("got %+v", got)
+			}
+			checkHidden(t, got, secret)
+		})
+	}
+}
+
+// panicking breaks off every request with a panic, as a library might.
+type panicking struct{}
+
+func (panicking) RoundTrip(*http.Request) (*http.Response, error) { panic("a mistake") }
+
+func TestAPanicOfALibraryIsNoFailureOfTheTool(t *testing.T) {
+	prober := prober(t)
+	prober.transport = panicking{}
+	for kind, tool := range map[string]*v1alpha1.Tool{"http": httpTool("http://127.0.0.1/"), "mcp": mcpTool("http://127.0.0.1/")} {
+		got := prober.Probe(t.Context(), target(t, tool), system, Input{})
+		if got.Possible || !strings.Contains(got.Impossible, "programming error") || got.As != system.As {
+			t.Errorf("%s: got %+v", kind, got)
+		}
+	}
+	if got := prober.Look(t.Context(), target(t, mcpTool("http://127.0.0.1/")), system); got != (Look{}) {
+		t.Errorf("a look: got %+v", got)
 	}
 }
 

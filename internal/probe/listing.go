@@ -47,7 +47,7 @@ func (r *run) describe(ctx context.Context, session *mcp.ClientSession, wire *wi
 		heard := wire.listen(false)
 		if err != nil {
 			if _, sendErr := wire.last(); errors.Is(sendErr, errTooLarge) {
-				return listed{}, r.unknown(fmt.Sprintf("is larger than %d KiB", maxListing>>10))
+				return listed{}, r.unknown(fmt.Sprintf("is larger than %d KiB or %d values", maxListing>>10, maxValues))
 			}
 			if a, _ := wire.last(); rpcCode(err) == codeNoMethod || rpcCode(err) != "" && a != nil && isSuccess(a.status) {
 				return listed{}, nil

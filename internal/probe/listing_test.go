@@ -109,6 +109,12 @@ func TestWhatAServerSaysOfAToolDecides(t *testing.T) {
 		{"a page that is too large", func(string) string {
 			return page(`{"name":"other","description":"`+strings.Repeat("x", maxListing)+`",`+anyInput+`}`, "")
 		}, 0, "", "larger than 1024 KiB"},
+		{"a page that takes fifty times its length in memory", func(string) string {
+			return page(strings.Repeat("{},", maxValues)+`{"name":"search",`+anyInput+`}`, "")
+		}, 0, "", "or 65536 values"},
+		{"a long page of many tools", func(string) string {
+			return page(strings.Repeat(`{"name":"other","description":"`+strings.Repeat("says what it does ", 10)+`",`+anyInput+`},`, 4000)+`{"name":"search",`+anyInput+`}`, "")
+		}, 1, "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			url, calls := listing(t, tc.list)

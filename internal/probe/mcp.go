@@ -93,7 +93,6 @@ func (r *run) open(ctx context.Context, wire *wire) (*mcp.ClientSession, error) 
 		HTTPClient:           httpClient(wire),
 		MaxRetries:           -1,
 		DisableStandaloneSSE: true,
-		MaxEventSize:         maxListing,
 	}, nil)
 	if err != nil {
 		wire.seal()

@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -159,6 +160,16 @@ func events(w http.ResponseWriter, messages ...string) {
 	}
 }
 
+// hold keeps an answer open until the client has gone.
+func hold(w http.ResponseWriter) {
+	for ; ; time.Sleep(10 * time.Millisecond) { // An answer that is too long would end it before.
+		if _, err := io.WriteString(w, ":\n\n"); err != nil {
+			return
+		}
+		w.(http.Flusher).Flush()
+	}
+}
+
 func fine(id string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[{"type":"text","text":"fine"}]}}`
 }
@@ -207,6 +218,17 @@ func TestWhatServersDoBesideAnswering(t *testing.T) {
 		}, func(r Result) bool { return r.Possible && !r.Success }},
 		{"the list's stream ends without the answer", "tools/list", func(w http.ResponseWriter, _ string) { events(w, notification) },
 			func(r Result) bool { return r.Possible && !r.Success }},
+		{"an error in a stream that stays open", "tools/call", func(w http.ResponseWriter, id string) {
+			events(w, `{"jsonrpc":"2.0","id":`+id+`,"error":{"code":-32050,"message":"out of paper"}}`)
+			hold(w)
+		}, func(r Result) bool { return r.Possible && !r.Success && r.Error.ErrorCode == "-32050" }},
+		{"an error of JSON-RPC with a status of its own", "tools/call", func(w http.ResponseWriter, id string) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+id+`,"error":{"code":-32050,"message":"out of paper"}}`)
+		}, func(r Result) bool {
+			return r.Possible && r.StatusCode == http.StatusBadRequest && r.Error.ErrorCode == "-32050"
+		}},
 		{"202 Accepted to the call", "tools/call", func(w http.ResponseWriter, _ string) { w.WriteHeader(http.StatusAccepted) },
 			func(r Result) bool { return r.Possible && !r.Success }},
 		{"a result that is huge", "tools/call", func(w http.ResponseWriter, id string) {
@@ -276,6 +298,81 @@ func TestAServerGetsNoSample(t *testing.T) {
 	defer mu.Unlock()
 	if !got.Success || len(answers) != 1 || !strings.Contains(answers[0], `"error"`) || strings.Contains(answers[0], `"result"`) {
 		t.Errorf("got %+v %+v, the server was answered %q", got, got.Error, answers)
+	}
+}
+
+// TestAServerThatAsksWithoutEnd is no failure of the tool: it was not asked to the end.
+func TestAServerThatAsksWithoutEnd(t *testing.T) {
+	var requests atomic.Int32
+	url := between(t, func(w http.ResponseWriter, r *http.Request, method string) bool {
+		requests.Add(1)
+		if method != "tools/list" {
+			return false
+		}
+		var message struct{ ID json.RawMessage }
+		_ = json.NewDecoder(r.Body).Decode(&message)
+		for i := range maxExchanges {
+			events(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":"p%d","method":"ping"}`, i))
+		}
+		for deadline := time.Now().Add(hangs); requests.Load() < maxExchanges && time.Now().Before(deadline); {
+			time.Sleep(5 * time.Millisecond)
+		}
+		events(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, message.ID, page("", "next")))
+		return true
+	})
+	if got := probe(t, mcpTool(url), system); got.Possible || !strings.Contains(got.Impossible, "more than 24 requests") {
+		t.Errorf("got %+v %+v", got, got.Error)
+	}
+}
+
+// TestAWireAsksNobodyElseAndNoLongerThanItsSession: the SDK detaches some requests from their caller.
+func TestAWireAsksNobodyElseAndNoLongerThanItsSession(t *testing.T) {
+	var asked atomic.Int32
+	url := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		<-r.Context().Done()
+	})
+	ctx, end := context.WithCancel(t.Context())
+	session := &wire{ctx: ctx, run: &run{prober: prober(t), target: target(t, mcpTool(url)), credential: user().Credential}}
+	ask := func(url string) error {
+		request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := session.RoundTrip(request)
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		return err
+	}
+	for _, elsewhere := range []string{strings.Replace(url, "127.0.0.1", "127.0.0.2", 1), strings.Replace(url, "http:", "https:", 1)} {
+		if err := ask(elsewhere); err == nil || !strings.Contains(err.Error(), "another host") {
+			t.Errorf("%s: got %v", elsewhere, err)
+		}
+	}
+	time.AfterFunc(50*time.Millisecond, end)
+	if err := ask(url); !errors.Is(err, context.Canceled) {
+		t.Errorf("a session that ended while it waited: got %v", err)
+	}
+	if err := ask(url); !errors.Is(err, context.Canceled) || asked.Load() != 1 {
+		t.Errorf("a session that had ended: got %v, and %d requests arrived", err, asked.Load())
+	}
+}
+
+// TestWhatAToolSaysInOtherForms is held against what is expected, too.
+func TestWhatAToolSaysInOtherForms(t *testing.T) {
+	for name, result := range map[string]*mcp.CallToolResult{
+		"an embedded resource":  {Content: []mcp.Content{&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "file:///a", Text: "towel"}}}},
+		"structured content":    {Content: []mcp.Content{}, StructuredContent: map[string]any{"item": "towel"}},
+		"text behind a picture": {Content: []mcp.Content{&mcp.ImageContent{MIMEType: "image/png", Data: []byte("x")}, &mcp.TextContent{Text: "towel"}}},
+	} {
+		handler := library(t, nil, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return result, nil })
+		url := serve(t, handler.ServeHTTP)
+		for expected, success := range map[string]bool{"towel": true, "tea": false} {
+			if got := probe(t, mcpTool(url, expect(nil, expected)), system); got.Success != success || !got.Possible {
+				t.Errorf("%s, where %s is expected: got %+v %+v", name, expected, got, got.Error)
+			}
+		}
 	}
 }
 

@@ -14,6 +14,10 @@ import (
 // of tools; a server that asks its client questions makes it answer each with another request.
 const maxExchanges = 24
 
+// maxValues bounds the JSON values of one answer: what a value takes in memory may be fifty times as long as it is written.
+// A list of tools of maxListing bytes has fewer, unless that is its purpose; an answer of maxAnswer bytes cannot have more.
+const maxValues = 64 << 10
+
 // Answers that are no evidence against the tool, but cannot be used.
 var (
 	errTooLarge = fmt.Errorf("the answer is larger than %d KiB", maxAnswer>>10)
@@ -149,6 +153,7 @@ func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 type boundedBody struct {
 	io.ReadCloser
 	left    int // one more than may be read, so that the end of the largest answer is seen
+	values  int // JSON values so far
 	wire    *wire
 	number  int
 	answer  *answer
@@ -157,12 +162,15 @@ type boundedBody struct {
 
 // Read reads on until the bound.
 func (b *boundedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
+	if b.left <= 0 || b.values > maxValues {
 		b.wire.record(b.number, b.answer, errTooLarge)
 		return 0, errTooLarge
 	}
 	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
 	b.left -= n
+	for _, sign := range []string{"{", "[", ","} { // Each begins a value at most.
+		b.values += bytes.Count(p[:n], []byte(sign))
+	}
 	b.wire.hear(p[:n])
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.wire.record(b.number, b.answer, err)

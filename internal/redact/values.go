@@ -112,5 +112,12 @@ func (v Values) Text(s string) string {
 
 // Beginning is Text for the beginning of a longer text: it ends before anything that may be part of a secret.
 func (v Values) Beginning(s string) string {
-	return v.Text(s[:max(0, len(s)-max(0, v.longest-1))])
+	// Behind the cut a secret may begin that goes on behind the text. One that goes on behind the cut alone is shown by the
+	// first of these in part and by the second not at all, so that they are alike up to there.
+	cut, whole := v.Text(s[:max(0, len(s)-max(0, v.longest-1))]), v.Text(s)
+	alike := 0
+	for alike < min(len(cut), len(whole)) && cut[alike] == whole[alike] {
+		alike++
+	}
+	return strings.ToValidUTF8(cut[:alike], "")
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -65,6 +66,23 @@ func TestValuesGoInEveryFormThatServersGiveThem(t *testing.T) {
 					t.Errorf("%q %s: %q still holds %q", secret, name, got, plain)
 				}
 			}
+		}
+	}
+}
+
+func TestABeginningShowsNoPartOfASecretWhereverItIsCut(t *testing.T) {
+	const secret = "s3cr3t/+token-é=="
+	v := ValuesOf(secret)
+	said := strings.Repeat("é", 50) + secret + " and " + secret + secret + strings.Repeat(".", 60) + secret + strings.Repeat("é", 100)
+	for cut := range len(said) + 1 {
+		got := v.Beginning(said[:cut])
+		for _, part := range []string{"s3cr", "oken"} {
+			if strings.Contains(got, part) {
+				t.Errorf("cut after %d bytes: %q", cut, got)
+			}
+		}
+		if !strings.HasPrefix(said, strings.SplitN(got, "[", 2)[0]) || !utf8.ValidString(got) || len(got) < cut-4*len(secret)-v.longest {
+			t.Errorf("cut after %d bytes: %q is no beginning", cut, got)
 		}
 	}
 }

@@ -90,6 +90,7 @@ func TestRulesInTheirOrder(t *testing.T) {
 		{"what is final is kept", transient(final), nil, v1alpha1.RunPreserve, ReasonNotRetryable},
 		{"what needs a change needs it all the same", transient(final, category(v1alpha1.FailureCredentials)), nil, v1alpha1.RunTerminate, ReasonNeedsChange},
 		{"a former end is no retry", transient(attempt(1), category(v1alpha1.FailureTimeout)), []v1alpha1.RunDecision{{Action: v1alpha1.RunTerminate, Attempt: 7}}, v1alpha1.RunRetry, ReasonMayPass},
+		{"a retry under the same key counts, whoever counted it", transient(attempt(1), category(v1alpha1.FailureTimeout)), []v1alpha1.RunDecision{{Action: v1alpha1.RunRetry, Attempt: 7}}, v1alpha1.RunTerminate, ReasonRetriedBefore},
 		{"attempts count from one", transient(attempt(0)), nil, v1alpha1.RunRetry, ReasonMayPass},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
