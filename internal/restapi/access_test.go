@@ -192,6 +192,9 @@ type reviewer struct {
 	tokens, rights atomic.Int32
 	away           atomic.Bool
 	allowed        atomic.Bool
+	// hold keeps answers about tokens back until it is closed, asked tells of each question; nil: neither.
+	hold  chan struct{}
+	asked chan struct{}
 }
 
 func (r *reviewer) access(t *testing.T, clock *clocktesting.FakeClock) *Access {
@@ -206,6 +209,10 @@ func (r *reviewer) access(t *testing.T, clock *clocktesting.FakeClock) *Access {
 			switch review := object.(type) {
 			case *authenticationv1.TokenReview:
 				r.tokens.Add(1)
+				if r.hold != nil {
+					r.asked <- struct{}{}
+					<-r.hold
+				}
 				review.Status = authenticationv1.TokenReviewStatus{Authenticated: review.Spec.Token == "good", Audiences: review.Spec.Audiences, User: authenticationv1.UserInfo{Username: "alice"}}
 			case *authorizationv1.SubjectAccessReview:
 				r.rights.Add(1)
