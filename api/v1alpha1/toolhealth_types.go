@@ -57,6 +57,12 @@ type HealthOverride struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=200
 	Reason string `json:"reason,omitempty"`
+
+	// by is who pinned it. The API server sets it to the requester when the override is new or its state, until or reason
+	// changes (config/policy), and keeps it otherwise: leave it out of what you apply.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	By UserID `json:"by,omitempty"`
 }
 
 // ToolHealthStatus is what is known about the tool.
