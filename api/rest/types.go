@@ -100,6 +100,9 @@ type Event struct {
 	ToolNames []string `json:"toolNames,omitempty"`
 	// OriginatingSessionID is the session that ended, or whose client's tools (client_…) these are.
 	OriginatingSessionID string `json:"originatingSessionId,omitempty"`
+	// OriginatingUserID is whose session it is, as in its Reports; empty: nobody's, and of SessionEnded whoever's. Another than
+	// the caller needs the verb report-for-others, and so does whoever's.
+	OriginatingUserID string `json:"originatingUserId,omitempty"`
 	// Note says more, at most 200 bytes.
 	Note string `json:"note,omitempty"`
 }

@@ -34,7 +34,7 @@ func (c Classification) BlamesUser() bool {
 type Scope string
 
 const (
-	// ScopeSession covers one session of one user; scopeId is the session's id.
+	// ScopeSession covers one session of one user; scopeId is the session's id and a mark of the user.
 	ScopeSession Scope = "SESSION"
 	// ScopeUser covers one user in one project; scopeId is the user's id.
 	ScopeUser Scope = "USER"

@@ -81,7 +81,7 @@ func TestSamplesAreAcceptedAndKept(t *testing.T) {
 		wantDefaults map[string]any
 	}{
 		"tool.yaml":            {editor, map[string]any{"spec.diagnosis": "Enabled"}},
-		"toolhealth.yaml":      {editor, map[string]any{}},
+		"toolhealth.yaml":      {editor, map[string]any{"spec.override.by": "edith"}},
 		"errorpatternset.yaml": {editor, map[string]any{}},
 		"diagnosisrecipe.yaml": {editor, map[string]any{}},
 		"diagnosisjob.yaml":    {reporter, map[string]any{"spec.reporter": "alice", "status.phase": "INIT"}},

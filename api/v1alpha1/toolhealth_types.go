@@ -32,10 +32,11 @@ type ToolHealthSpec struct {
 	// +required
 	Scope Scope `json:"scope"`
 
-	// scopeId is the session, the user, the project's namespace or the tenant's namespace; empty for GLOBAL.
+	// scopeId is the session, the user, the project's namespace or the tenant's namespace; empty for GLOBAL. A session is
+	// that of one user: where there is one, "@" and 12 digits of the SHA-256 of the user's name follow the session's id.
 	// +optional
 	// +kubebuilder:default=""
-	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:MaxLength=269
 	ScopeID string `json:"scopeId"`
 
 	// override is the state that a person pins, whatever the status says.
@@ -57,6 +58,12 @@ type HealthOverride struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=200
 	Reason string `json:"reason,omitempty"`
+
+	// by is who pinned it. The API server sets it to the requester when the override is new or its state, until or reason
+	// changes (config/policy), and keeps it otherwise: leave it out of what you apply.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	By UserID `json:"by,omitempty"`
 }
 
 // ToolHealthStatus is what is known about the tool.

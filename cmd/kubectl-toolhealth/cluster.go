@@ -163,7 +163,7 @@ type subject struct {
 // bind adds the flags. The scope is that of the user where one is named, else of the project.
 func (s *subject) bind(command *cobra.Command) {
 	command.Flags().StringVar(&s.user, "user", "", "the row of this user")
-	command.Flags().StringVar(&s.session, "session", "", "the row of this session")
+	command.Flags().StringVar(&s.session, "session", "", "the row of this session, which is that of --user where it was reported for one")
 	command.Flags().StringVar(&s.scope, "scope", "", "SESSION, USER, PROJECT, TENANT or GLOBAL (default: by --user and --session, else PROJECT)")
 	_ = command.RegisterFlagCompletionFunc("scope", cobra.FixedCompletions([]string{"SESSION", "USER", "PROJECT", "TENANT", "GLOBAL"}, cobra.ShellCompDirectiveNoFileComp))
 }

@@ -165,6 +165,7 @@ func (o *describeOptions) tell(d description, now time.Time) error {
 	}
 	line("State", "%s", state)
 	line("Classification", "%s", d.Classification)
+	line("Pinned by", "%s", d.PinnedBy)
 	line("Why", "%s", d.Why)
 	if d.Since != nil {
 		line("Since", "%s (%s ago)", d.Since.UTC().Format(time.RFC3339), age(d.Since, now))

@@ -103,7 +103,8 @@ func TestPeopleSeePinAndMarkTools(t *testing.T) {
 
 	s.says("ops", exitFine, "pin mcp_search --state down --until 2h --reason 'moving to another host'", "mcp_search is pinned to DOWN for scope PROJECT until 20")
 	s.says("alice", exitFine, "list", "mcp_search DOWN (pinned) PROJECT", "moving to another host")
-	s.says("alice", exitFine, "describe mcp_search", "State: DOWN (pinned) (scope PROJECT)", "Why: moving to another host", "Recovery:")
+	s.says("alice", exitFine, "describe mcp_search", "State: DOWN (pinned) (scope PROJECT)", "Pinned by: ops", "Why: moving to another host", "Recovery:")
+	s.says("alice", exitFine, "describe mcp_search -o json", `"pinnedBy": "ops"`)
 	s.says("alice", exitUnusable, "pin mcp_search --state OK --reason mine", "forbidden")
 	s.says("ops", exitFine, "pin mcp_search --state OK --until 2030-01-01T00:00:00Z --reason done", "until 2030-01-01T00:00:00Z")
 	s.says("ops", exitFine, "unpin mcp_search", "no longer pinned")

@@ -62,6 +62,7 @@ type standing struct {
 	UserActionHint string     `json:"userActionHint,omitempty"`
 	Retesting      bool       `json:"retesting,omitempty"`
 	Pinned         bool       `json:"pinned,omitempty"`
+	PinnedBy       string     `json:"pinnedBy,omitempty"`
 	Cooldowns      int        `json:"cooldowns,omitempty"`
 }
 
@@ -219,7 +220,7 @@ func standingOf(tool string, rows []*v1alpha1.ToolHealth, now time.Time) standin
 	}
 	switch last := row.Status.LastDiagnosis; {
 	case view.Overridden:
-		s.Why = row.Spec.Override.Reason
+		s.Why, s.PinnedBy = row.Spec.Override.Reason, string(row.Spec.Override.By)
 	case last != nil:
 		s.Classification, s.Why = string(last.Classification), last.Note
 		if view.State != v1alpha1.StateOK {

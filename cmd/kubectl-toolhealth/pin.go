@@ -29,7 +29,8 @@ func newPin(s *streams) *cobra.Command {
 		Use:   "pin TOOL --state STATE --reason REASON",
 		Short: "Pin the state of a tool, whatever is reported of it",
 		Long: `Pin the state of a tool (spec.override of its ToolHealth), whatever is reported of it: to silence it, or because you know
-better. It ends at --until, or with 'unpin'. Reports are still answered and kept. ` + exitCodes,
+better. It ends at --until, or with 'unpin'. Reports are still answered and kept. The API server keeps who pinned it
+(spec.override.by), which 'describe' and an Event tell. ` + exitCodes,
 		Example: `  kubectl toolhealth pin mcp_search --state DOWN --until 2h --reason "moving to another host"
   kubectl toolhealth pin mcp_search --state OK --user alice --until 2026-12-01T08:00:00Z --reason "token renewed"`,
 		Args: oneTool,

@@ -98,7 +98,8 @@ func connectionChange(event Connection) health.Change {
 	}
 }
 
-// EndSession deletes the rows of a session, which nobody can ask for any more, and returns how many there were.
-func (c *Checker) EndSession(ctx context.Context, project, session string) (int, error) {
-	return c.Store.DeleteSession(ctx, project, session)
+// EndSession deletes the rows of the caller's session, which nobody can ask for any more, and returns how many there were. A
+// caller without a user: of everybody in a session of that name.
+func (c *Checker) EndSession(ctx context.Context, caller Caller) (int, error) {
+	return c.Store.DeleteSession(ctx, caller.Project, caller.Session, tenancy.User(caller.User))
 }

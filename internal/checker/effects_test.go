@@ -20,7 +20,7 @@ func TestRowFor(t *testing.T) {
 	row := func(namespace string, scope v1alpha1.Scope, id string) *health.Key {
 		return &health.Key{Namespace: namespace, Scope: scope, ScopeID: id, Tool: "search"}
 	}
-	session, user, project := row("shop", v1alpha1.ScopeSession, "s1"), row("shop", v1alpha1.ScopeUser, "alice"), row("shop", v1alpha1.ScopeProject, "shop")
+	session, user, project := row("shop", v1alpha1.ScopeSession, tenancy.SessionID("s1", "alice")), row("shop", v1alpha1.ScopeUser, "alice"), row("shop", v1alpha1.ScopeProject, "shop")
 	tenant, global := row("acme", v1alpha1.ScopeTenant, "acme"), row("agrajag-system", v1alpha1.ScopeGlobal, "")
 	ofClient := func(key *health.Key) *health.Key { k := *key; k.Tool = "client_files"; return &k }
 	for _, tc := range []struct {
@@ -40,6 +40,7 @@ func TestRowFor(t *testing.T) {
 		{"a tool in the user's client is the session's", v1alpha1.TechnicallyBroken, []func(*Report){client}, ofClient(session)},
 		{"whatever the class", v1alpha1.UserPermission, []func(*Report){client}, ofClient(session)},
 		{"and whatever was asked for", v1alpha1.TechnicallyBroken, []func(*Report){client, asks(v1alpha1.ScopeGlobal)}, ofClient(session)},
+		{"of nobody, if there is no user", v1alpha1.TechnicallyBroken, []func(*Report){client, nobody}, ofClient(row("shop", v1alpha1.ScopeSession, "s1"))},
 		{"without a session it is the project's", v1alpha1.TechnicallyBroken, []func(*Report){client, noSession}, ofClient(project)},
 		{"TENANT where the report may ask for it", v1alpha1.TechnicallyBroken, []func(*Report){asks(v1alpha1.ScopeTenant)}, tenant},
 		{"GLOBAL where the report may ask for it", v1alpha1.Intermittent, []func(*Report){asks(v1alpha1.ScopeGlobal)}, global},

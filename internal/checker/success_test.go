@@ -185,7 +185,7 @@ func TestASessionEndsWithItsRows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n, err := w.EndSession(t.Context(), "shop", "s1"); n != 2 || err != nil {
+	if n, err := w.EndSession(t.Context(), alice); n != 2 || err != nil {
 		t.Errorf("%d rows, %v", n, err)
 	}
 	var rows v1alpha1.ToolHealthList

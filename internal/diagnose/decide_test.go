@@ -259,7 +259,7 @@ func TestDecide(t *testing.T) {
 			input:     inputOf(),
 			outcome:   Outcome{Evidence: []Evidence{systemFailed}, Output: Output{Classification: v1alpha1.Intermittent, Scope: v1alpha1.ScopeSession}},
 			wantClass: v1alpha1.Intermittent, wantScope: v1alpha1.ScopeSession,
-			wantRows: []string{"SESSION/s1: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"},
+			wantRows: []string{"SESSION/s1@2bd806c97f0e: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"},
 		},
 		{
 			name:      "a session's scope without a session becomes the job's",
@@ -279,7 +279,7 @@ func TestDecide(t *testing.T) {
 			input:     inputOf(scoped(v1alpha1.ScopeSession)),
 			outcome:   Outcome{Evidence: []Evidence{userRefused, systemWorked}, Output: Output{Classification: v1alpha1.UserSpecificTechnical}},
 			wantClass: v1alpha1.UserSpecificTechnical, wantScope: v1alpha1.ScopeSession,
-			wantRows: []string{"SESSION/s1: DOWN USER_SPECIFIC_TECHNICAL cool=http-5xx/15m0s"},
+			wantRows: []string{"SESSION/s1@2bd806c97f0e: DOWN USER_SPECIFIC_TECHNICAL cool=http-5xx/15m0s"},
 		},
 		{
 			name:      "an estimate beyond a day is cut to a day",

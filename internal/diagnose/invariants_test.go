@@ -12,6 +12,7 @@ import (
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/classify"
 	"github.com/agrajag-dev/agrajag/internal/health"
+	"github.com/agrajag-dev/agrajag/internal/tenancy"
 )
 
 // finished is a diagnosis with what followed from it. The checks below hold for every one, whatever a model said. They
@@ -87,7 +88,7 @@ func noWiderScope(f finished) string {
 
 func nobodyElsesRow(f finished) string {
 	ids := map[v1alpha1.Scope]string{
-		v1alpha1.ScopeSession: f.in.Job.Spec.OriginatingSessionID, v1alpha1.ScopeUser: string(f.in.Job.Spec.OriginatingUserID),
+		v1alpha1.ScopeSession: tenancy.SessionID(f.in.Job.Spec.OriginatingSessionID, f.in.user()), v1alpha1.ScopeUser: string(f.in.Job.Spec.OriginatingUserID),
 		v1alpha1.ScopeProject: place.Project, v1alpha1.ScopeTenant: place.Tenant, v1alpha1.ScopeGlobal: "",
 	}
 	for _, row := range f.rows {

@@ -374,7 +374,7 @@ func TestEveryChangeLeavesItsReason(t *testing.T) {
 		{
 			name: "the user's cooldown goes to the session where no more is allowed", input: inputOf(maxScope(v1alpha1.ScopeSession)), evidence: []Evidence{systemFailed},
 			output: adjusting(v1alpha1.Intermittent, v1alpha1.CooldownAdjustment{ErrorSignature: "a", UserID: "alice", Duration: "PT1H"}), want: "INTERMITTENT SESSION",
-			wantRows: []string{"SESSION/s1: DEGRADED INTERMITTENT recovery=2m0s cool=a/1h0m0s cool=http-5xx/30s"},
+			wantRows: []string{"SESSION/s1@2bd806c97f0e: DEGRADED INTERMITTENT recovery=2m0s cool=a/1h0m0s cool=http-5xx/30s"},
 		},
 		{
 			name: "and nowhere without a session", input: inputOf(maxScope(v1alpha1.ScopeSession), func(in *Input) { in.Job.Spec.OriginatingSessionID = "" }), evidence: []Evidence{systemFailed},

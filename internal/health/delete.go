@@ -7,15 +7,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/tenancy"
 )
 
-// SessionIndex is the cache's index of SESSION rows by their session.
+// SessionIndex is the cache's index of SESSION rows by their session, whoever's it is.
 const SessionIndex = "spec.session"
 
 // IndexSession is the indexer behind SessionIndex.
 func IndexSession(object client.Object) []string {
 	if row := object.(*v1alpha1.ToolHealth); row.Spec.Scope == v1alpha1.ScopeSession {
-		return []string{row.Spec.ScopeID}
+		return []string{tenancy.SessionOf(row.Spec.ScopeID)}
 	}
 	return nil
 }
@@ -37,15 +38,16 @@ func (s *Store) Delete(ctx context.Context, row *v1alpha1.ToolHealth) error {
 }
 
 // DeleteSession removes the rows of a session that has ended, but those that a person pinned, and returns how many it
-// removed.
-func (s *Store) DeleteSession(ctx context.Context, project, session string) (int, error) {
+// removed. An empty user: those of everybody who is in a session of that name.
+func (s *Store) DeleteSession(ctx context.Context, project, session, user string) (int, error) {
 	var rows v1alpha1.ToolHealthList
 	if err := s.client.List(ctx, &rows, client.InNamespace(project), client.MatchingFields{SessionIndex: session}); err != nil {
 		return 0, fmt.Errorf("list rows of a session: %w", err)
 	}
 	deleted := 0
 	for i := range rows.Items {
-		if rows.Items[i].Spec.Override != nil {
+		spec := rows.Items[i].Spec
+		if spec.Override != nil || user != "" && spec.ScopeID != tenancy.SessionID(session, user) {
 			continue
 		}
 		row := s.overlay.newest(KeyOf(&rows.Items[i]), &rows.Items[i])

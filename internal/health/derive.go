@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -73,7 +74,7 @@ func availability(row *v1alpha1.ToolHealth, now time.Time) (metav1.Condition, ti
 	}
 	if override != nil {
 		condition.Reason = v1alpha1.ReasonOverridden
-		condition.Message = text.Plain("Pinned to "+string(state)+" by spec.override: "+override.Reason, 1024)
+		condition.Message = text.Plain(fmt.Sprintf("Pinned to %s by %s: %s", state, cmp.Or(string(override.By), "spec.override"), override.Reason), 1024)
 	} else if status.ExpectedRecoveryAt != nil && status.ExpectedRecoveryAt.After(now) && state != v1alpha1.StateOK {
 		next = status.ExpectedRecoveryAt.Time
 	}

@@ -1,7 +1,6 @@
 package health
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -52,27 +51,5 @@ func TestExpiry(t *testing.T) {
 				t.Errorf("goes at %s, want %s", got, want)
 			}
 		})
-	}
-}
-
-// A day brings 100,000 sessions, each of which leaves a row. What is kept is bounded by the time it is kept for.
-func TestRowsDoNotGrowWithTheSessionsOfManyDays(t *testing.T) {
-	const perDay, days = 100_000, 5
-	ttls := TTLs{Session: 24 * time.Hour, User: 24 * time.Hour}
-	now := time.Date(2026, 5, 23, 0, 0, 0, 0, time.UTC)
-	kept, most := make([]*v1alpha1.ToolHealth, 0, perDay+1), 0
-	for i := range perDay * days {
-		row := &v1alpha1.ToolHealth{Spec: v1alpha1.ToolHealthSpec{ToolName: "client_x", Scope: v1alpha1.ScopeSession, ScopeID: fmt.Sprint(i)}}
-		row.CreationTimestamp = metav1.NewTime(now)
-		Mark(Finding{State: v1alpha1.StateDown, Classification: v1alpha1.TechnicallyBroken, By: ByEvent})(&row.Status, now)
-		kept = append(kept, row)
-		now = now.Add(24 * time.Hour / perDay)
-		for len(kept) > 0 && !ttls.Expiry(kept[0]).After(now) {
-			kept = kept[1:]
-		}
-		most = max(most, len(kept))
-	}
-	if most > perDay+1 || most < perDay/2 {
-		t.Errorf("%d rows at most, want about those of one day, %d", most, perDay)
 	}
 }

@@ -296,7 +296,7 @@ func TestCallerKeys(t *testing.T) {
 	for _, key := range CallerKeys(place, "search", "alice", "s1") {
 		got = append(got, key.String())
 	}
-	want := []string{"p/search (SESSION s1)", "p/search (USER alice)", "p/search (PROJECT p)", "t/search (TENANT t)", "o/search (GLOBAL )"}
+	want := []string{"p/search (SESSION s1@2bd806c97f0e)", "p/search (USER alice)", "p/search (PROJECT p)", "t/search (TENANT t)", "o/search (GLOBAL )"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

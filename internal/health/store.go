@@ -260,22 +260,34 @@ func (s *Store) Refresh(ctx context.Context, row *v1alpha1.ToolHealth, accepted 
 	return next, nil
 }
 
-// announcePin writes an Event if a person's override began, changed or ended. Who it was is in the API server's audit log
-// alone: no object says it.
+// announcePin writes an Event if a person's override began, changed or ended. Who took it away is in the API server's audit
+// log alone: no object says it.
 func (s *Store) announcePin(row *v1alpha1.ToolHealth, former []metav1.Condition) {
 	now, before := meta.FindStatusCondition(row.Status.Conditions, v1alpha1.ConditionAvailable), meta.FindStatusCondition(former, v1alpha1.ConditionAvailable)
 	pinned, was := now.Reason == v1alpha1.ReasonOverridden, before != nil && before.Reason == v1alpha1.ReasonOverridden
+	state := string(cmp.Or(row.Status.State, "unknown"))
 	var note string
 	switch {
-	case pinned && (!was || before.Message != now.Message):
-		note = now.Message
-		if at := row.Spec.Override.Until; at != nil {
-			note += ", until " + stamp(at)
-		}
+	case pinned && !was:
+		note = pinNote(row, now) + "; before: " + state
+	case pinned && before.Message != now.Message:
+		note = pinNote(row, now) + "; before: " + before.Message
 	case was && !pinned:
-		note = fmt.Sprintf("spec.override ended: what is reported counts again, now %s", cmp.Or(row.Status.State, "unknown"))
+		how := "was taken away"
+		if row.Spec.Override != nil {
+			how = "ended at its time"
+		}
+		note = fmt.Sprintf("spec.override %s: what is reported counts again, now %s; before: %s", how, state, before.Message)
 	default:
 		return
 	}
 	s.recorder.Eventf(row, nil, corev1.EventTypeNormal, v1alpha1.EventStateChanged, "Override", "%s", text.Cut(note, 1000))
+}
+
+// pinNote tells what is pinned, by whom, why and until when.
+func pinNote(row *v1alpha1.ToolHealth, available *metav1.Condition) string {
+	if at := row.Spec.Override.Until; at != nil {
+		return available.Message + ", until " + stamp(at)
+	}
+	return available.Message
 }

@@ -86,6 +86,23 @@ func (w world) stored(tool string) *v1alpha1.ToolHealth {
 	return row
 }
 
+// editor returns a client of a person who may pin.
+func (w world) editor(name string) client.Client {
+	w.t.Helper()
+	config, err := env.User(name)
+	if err == nil {
+		err = env.Bind(w.t.Context(), w.namespace, "agrajag-editor", name)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c, err := client.New(config, client.Options{Scheme: env.Scheme})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
 func down(report string) health.Change {
 	return health.Mark(health.Finding{State: v1alpha1.StateDown, Classification: v1alpha1.TechnicallyBroken, Note: "refused", By: "test", Report: report})
 }
@@ -254,21 +271,30 @@ func TestAPinIsToldWhenItBeginsChangesAndEnds(t *testing.T) {
 	}
 	<-w.recorder.Events
 	until := metav1.NewTime(w.clock.Now().Add(time.Hour))
+	moving := &v1alpha1.HealthOverride{State: v1alpha1.StateDown, Reason: "moving house"}
+	half := &v1alpha1.HealthOverride{State: v1alpha1.StateDegraded, Until: &until, Reason: "half moved"}
+	people := map[string]client.Client{}
+	for _, name := range []string{"alice", "bob"} {
+		people[name] = w.editor(name)
+	}
 	for _, step := range []struct {
-		name     string
-		override *v1alpha1.HealthOverride
-		after    time.Duration
-		want     string // in the Event; empty: there is none
+		name, who string
+		override  *v1alpha1.HealthOverride
+		after     time.Duration
+		want      string // in the Event; empty: there is none
 	}{
-		{"nothing is pinned", nil, 0, ""},
-		{"a pin", &v1alpha1.HealthOverride{State: v1alpha1.StateDown, Reason: "moving house"}, 0, "Pinned to DOWN by spec.override: moving house"},
-		{"the same pin", &v1alpha1.HealthOverride{State: v1alpha1.StateDown, Reason: "moving house"}, time.Minute, ""},
-		{"another state", &v1alpha1.HealthOverride{State: v1alpha1.StateDegraded, Until: &until, Reason: "half moved"}, 0, "Pinned to DEGRADED by spec.override: half moved, until 2026-05-23T15:00:00Z"},
-		{"its end", &v1alpha1.HealthOverride{State: v1alpha1.StateDegraded, Until: &until, Reason: "half moved"}, time.Hour, "spec.override ended: what is reported counts again, now OK"},
+		{"nothing is pinned", "alice", nil, 0, ""},
+		{"a pin", "alice", moving, 0, "Pinned to DOWN by alice: moving house; before: OK"},
+		{"the same pin", "alice", moving, time.Minute, ""},
+		{"the same pin by somebody else", "bob", moving, time.Minute, ""},
+		{"another pin", "bob", half, 0, "Pinned to DEGRADED by bob: half moved, until 2026-05-23T15:00:00Z; before: Pinned to DOWN by alice: moving house"},
+		{"its end", "bob", half, time.Hour, "spec.override ended at its time: what is reported counts again, now OK; before: Pinned to DEGRADED by bob: half moved"},
+		{"one more", "bob", moving, 0, "Pinned to DOWN by bob: moving house; before: OK"},
+		{"unpinned", "alice", nil, 0, "spec.override was taken away: what is reported counts again, now OK; before: Pinned to DOWN by bob: moving house"},
 	} {
 		row := w.stored("search")
-		row.Spec.Override = step.override
-		if err := env.Admin.Update(t.Context(), row); err != nil {
+		row.Spec.Override = step.override.DeepCopy()
+		if err := people[step.who].Update(t.Context(), row); err != nil {
 			t.Fatal(err)
 		}
 		w.clock.SetTime(w.clock.Now().Add(step.after))

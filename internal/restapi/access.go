@@ -36,6 +36,9 @@ const (
 	maxToken = 16 << 10
 	// askWithin bounds one question to the API server.
 	askWithin = 2 * time.Second
+	// maxStrangers bounds the requests that wait until it is known whose token they bring: made-up tokens cost nothing, and
+	// while the API server hangs each of them waits. Known callers need none of these places.
+	maxStrangers = maxInFlight / 4
 )
 
 // DefaultAudience is the audience that a token must be for, so that no token for something else opens this API.
@@ -60,16 +63,22 @@ type Access struct {
 	client   client.Client
 	audience string
 	clock    clock.PassiveClock
-	callers  memory[[sha256.Size]byte, Identity]
-	rights   memory[right, bool]
+	callers  answers[[sha256.Size]byte, Identity]
+	rights   answers[right, bool]
 	asking   singleflight.Group
+	// strangers holds a place for each request of a caller who is not known.
+	strangers chan struct{}
 	// restUntil is until when what is known counts unasked, in nanoseconds since 1970.
 	restUntil atomic.Int64
 }
 
 // NewAccess returns an Access that accepts tokens for an audience.
 func NewAccess(c client.Client, audience string, clock clock.PassiveClock) *Access {
-	return &Access{client: c, audience: audience, clock: clock}
+	return &Access{
+		client: c, audience: audience, clock: clock, strangers: make(chan struct{}, maxStrangers),
+		callers: answers[[sha256.Size]byte, Identity]{grants: func(who Identity) bool { return who.Username != "" }},
+		rights:  answers[right, bool]{grants: func(allowed bool) bool { return allowed }},
+	}
 }
 
 // errNobody says that a token is nobody's.
@@ -86,6 +95,14 @@ func (a *Access) Authenticate(r *http.Request) (Identity, error) {
 		return Identity{}, errNobody
 	}
 	key := sha256.Sum256([]byte(token))
+	if _, age, ok := a.callers.get(key, a.clock.Now()); !ok || age >= staleFor {
+		select {
+		case a.strangers <- struct{}{}:
+			defer func() { <-a.strangers }()
+		default:
+			return Identity{}, problem(http.StatusTooManyRequests, "busy", "more than %d requests of callers who are not known yet: try again in a second", maxStrangers)
+		}
+	}
 	who, err := remembered(r.Context(), a, &a.callers, key, "token "+string(key[:]), func(ctx context.Context) (Identity, error) { return a.review(ctx, token, key) })
 	if err == nil && who.Username == "" {
 		return Identity{}, errNobody
@@ -147,7 +164,7 @@ func (a *Access) ask(ctx context.Context, who Identity, key right) (bool, error)
 }
 
 // remembered returns a fresh answer, or asks for one. While nobody can be asked an older one counts.
-func remembered[K comparable, V any](ctx context.Context, a *Access, m *memory[K, V], key K, name string, ask func(context.Context) (V, error)) (V, error) {
+func remembered[K comparable, V any](ctx context.Context, a *Access, m *answers[K, V], key K, name string, ask func(context.Context) (V, error)) (V, error) {
 	now := a.clock.Now()
 	known, age, ok := m.get(key, now)
 	if ok && (age < freshFor || age < staleFor && now.UnixNano() < a.restUntil.Load()) {

@@ -12,6 +12,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -69,7 +70,12 @@ func attempts(self string) []attempt {
 		requests("succeed", http.MethodPost, "/v1/projects/%s/successes", rest.Success{ToolName: "search"}),
 		requests("succeed for another", http.MethodPost, "/v1/projects/%s/successes", rest.Success{ToolName: "search", OriginatingUserID: "alice"}),
 		requests("close a connection", http.MethodPost, "/v1/projects/%s/events", rest.Event{Type: rest.ConnectionReopened, ToolNames: []string{"search"}}),
-		requests("end a session", http.MethodPost, "/v1/projects/%s/events", rest.Event{Type: rest.SessionEnded, OriginatingSessionID: "s1"}),
+		requests("end whoever's session", http.MethodPost, "/v1/projects/%s/events", rest.Event{Type: rest.SessionEnded, OriginatingSessionID: "s1"}),
+		requests("end nobody's session", http.MethodPost, "/v1/projects/%s/events", rest.Event{Type: rest.SessionEnded, OriginatingSessionID: "s1", OriginatingUserID: "_system"}),
+		requests("end another's session", http.MethodPost, "/v1/projects/%s/events", rest.Event{Type: rest.SessionEnded, OriginatingSessionID: "s1", OriginatingUserID: "alice"}),
+		requests("end its own session", http.MethodPost, "/v1/projects/%s/events", rest.Event{Type: rest.SessionEnded, OriginatingSessionID: "s1", OriginatingUserID: self}),
+		requests("close another's client", http.MethodPost, "/v1/projects/%s/events",
+			rest.Event{Type: rest.ConnectionClosed, ToolNames: []string{"client_x"}, OriginatingSessionID: "s1", OriginatingUserID: "alice"}),
 		requests("read", http.MethodGet, "/v1/projects/%s/tools/search/health", nil),
 		requests("read by query", http.MethodGet, "/v1/projects/%s/health?tool=search", nil),
 		requests("list", http.MethodGet, "/v1/projects/%s/tools", nil),
@@ -77,6 +83,16 @@ func attempts(self string) []attempt {
 		requests("recheck as another", http.MethodPost, "/v1/projects/%s/recheck?tool=search&user=alice", nil),
 		requests("recheck for the tenant", http.MethodPost, "/v1/projects/%s/tools/search/recheck?scope=TENANT", nil),
 		requests("recheck by the specification's path", http.MethodPost, "/brain/acme/tools/search/recheck?scopeId=%s", nil),
+	}
+}
+
+// eventsAlone is a role of one's own that may tell of events and not speak for others.
+func eventsAlone(t *testing.T) {
+	t.Helper()
+	err := env.Admin.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "events-alone"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{resourceJobs}, Verbs: []string{verbEvents}}}})
+	if !apierrors.IsAlreadyExists(err) { // Run again, it is there.
+		must(t, err)
 	}
 }
 
@@ -95,6 +111,9 @@ func TestNothingCrossesProjectsAndTenants(t *testing.T) {
 			report := []string{"report for nobody", "report for itself", "report as if nobody", "succeed", "recheck", "recheck by the specification's path"}
 			read := []string{"read", "read by query", "list"}
 			others := []string{"report for another", "succeed for another", "recheck as another"}
+			events := []string{"close a connection", "end its own session"}
+			othersEvents := []string{"end whoever's session", "end nobody's session", "end another's session", "close another's client"}
+			eventsAlone(t)
 			count := 0
 			for _, tc := range []struct {
 				name  string
@@ -106,8 +125,9 @@ func TestNothingCrossesProjectsAndTenants(t *testing.T) {
 				{name: "viewer", roles: []string{"agrajag-viewer"}, may: [][]string{read}},
 				{name: "reporter", roles: []string{"agrajag-reporter"}, may: [][]string{report, read}},
 				{name: "runtime", roles: []string{"agrajag-reporter", "agrajag-runtime"},
-					may: [][]string{report, read, others, {"close a connection", "end a session"}}},
-				{name: "runtime-alone", roles: []string{"agrajag-runtime"}, may: [][]string{{"close a connection", "end a session"}}},
+					may: [][]string{report, read, others, events, othersEvents}},
+				{name: "runtime-alone", roles: []string{"agrajag-runtime"}, may: [][]string{events, othersEvents}},
+				{name: "events-alone", roles: []string{"agrajag-reporter", "events-alone"}, may: [][]string{report, read, events}},
 				{name: "tenant-reporter", roles: []string{"agrajag-reporter"}, also: map[string]string{"acme": "agrajag-reporter"},
 					may: [][]string{report, read, {"report for the tenant", "recheck for the tenant"}}},
 				{name: "global-reporter", roles: []string{"agrajag-reporter"}, also: map[string]string{testenv.OperatorNamespace: "agrajag-reporter"},
@@ -192,6 +212,9 @@ type reviewer struct {
 	tokens, rights atomic.Int32
 	away           atomic.Bool
 	allowed        atomic.Bool
+	// hold keeps answers about tokens back until it is closed, asked tells of each question; nil: neither.
+	hold  chan struct{}
+	asked chan struct{}
 }
 
 func (r *reviewer) access(t *testing.T, clock *clocktesting.FakeClock) *Access {
@@ -206,6 +229,10 @@ func (r *reviewer) access(t *testing.T, clock *clocktesting.FakeClock) *Access {
 			switch review := object.(type) {
 			case *authenticationv1.TokenReview:
 				r.tokens.Add(1)
+				if r.hold != nil {
+					r.asked <- struct{}{}
+					<-r.hold
+				}
 				review.Status = authenticationv1.TokenReviewStatus{Authenticated: review.Spec.Token == "good", Audiences: review.Spec.Audiences, User: authenticationv1.UserInfo{Username: "alice"}}
 			case *authorizationv1.SubjectAccessReview:
 				r.rights.Add(1)

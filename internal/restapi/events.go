@@ -1,6 +1,7 @@
 package restapi
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/checker"
 	"github.com/agrajag-dev/agrajag/internal/redact"
+	"github.com/agrajag-dev/agrajag/internal/tenancy"
 	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
@@ -62,12 +64,12 @@ func (s *Server) postEvents(r *http.Request, who Identity) (answer, error) {
 	if err := checkEvent(event); err != nil {
 		return answer{}, err
 	}
-	caller := checker.Caller{Project: r.PathValue("project"), Session: event.OriginatingSessionID}
-	if err := s.Access.Authorize(r.Context(), who, verbEvents, resourceJobs, caller.Project); err != nil {
+	caller := checker.Caller{Project: r.PathValue("project"), User: event.OriginatingUserID, Session: event.OriginatingSessionID}
+	if err := s.mayTell(r.Context(), who, caller, event.Type); err != nil {
 		return answer{}, err
 	}
 	if event.Type == rest.SessionEnded {
-		rows, err := s.Checker.EndSession(r.Context(), caller.Project, caller.Session)
+		rows, err := s.Checker.EndSession(r.Context(), caller)
 		return answer{status: http.StatusOK, body: rest.EventResult{Rows: rows}}, err
 	}
 	keys, err := s.Checker.Connect(r.Context(), caller, checker.Connection{
@@ -80,10 +82,24 @@ func (s *Server) postEvents(r *http.Request, who Identity) (answer, error) {
 	return answer{status: http.StatusOK, body: rest.EventResult{Rows: len(keys)}}, err
 }
 
+// mayTell returns a problem unless a caller may tell of events, and of those of a user's session. A session that ends whoever's
+// it is may be anybody's.
+func (s *Server) mayTell(ctx context.Context, who Identity, caller checker.Caller, kind string) error {
+	if err := s.Access.Authorize(ctx, who, verbEvents, resourceJobs, caller.Project); err != nil {
+		return err
+	}
+	switch user := tenancy.User(caller.User); {
+	case user == who.Username, user == "" && kind != rest.SessionEnded:
+		return nil
+	default:
+		return s.Access.Authorize(ctx, who, verbForOthers, resourceJobs, caller.Project)
+	}
+}
+
 // checkEvent says what is wrong with an event.
 func checkEvent(event rest.Event) error {
-	if err := checkID("originatingSessionId", event.OriginatingSessionID); err != nil {
-		return err
+	if err := errors.Join(checkID("originatingUserId", event.OriginatingUserID), checkID("originatingSessionId", event.OriginatingSessionID)); err != nil {
+		return first(err)
 	}
 	if len(event.Note) > maxReadNote {
 		return invalid("note", "must have at most %d bytes, of which %d are kept", maxReadNote, v1alpha1.MaxNoteLength)

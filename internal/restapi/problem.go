@@ -58,6 +58,9 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	if p.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="agrajag"`)
 	}
+	if p.status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+	}
 	if p.status == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", "5")
 	}

@@ -92,7 +92,6 @@ func (s *Server) operation(r route) http.Handler {
 			return
 		}
 		if !s.busy.enter(who.Username) {
-			w.Header().Set("Retry-After", "1")
 			writeProblem(w, req, problem(http.StatusTooManyRequests, "busy", "%s has %d requests under way: end some, or wait for fewer rechecks", who.Username, maxPerCaller))
 			return
 		}

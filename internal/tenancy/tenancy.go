@@ -59,12 +59,12 @@ func (p Place) Namespace(scope v1alpha1.Scope) string {
 	}
 }
 
-// ScopeID returns the identity within a scope: the session, the user or the namespace. It is never taken from a
+// ScopeID returns the identity within a scope: the session of a user, the user or the namespace. It is never taken from a
 // report. Empty for GLOBAL, and for SESSION or USER where there is no session or user.
 func (p Place) ScopeID(scope v1alpha1.Scope, user, session string) string {
 	switch scope {
 	case v1alpha1.ScopeSession:
-		return session
+		return SessionID(session, user)
 	case v1alpha1.ScopeUser:
 		return User(user)
 	case v1alpha1.ScopeProject:
@@ -75,6 +75,21 @@ func (p Place) ScopeID(scope v1alpha1.Scope, user, session string) string {
 		return ""
 	}
 }
+
+// ownedSession matches what ends as the id of somebody's session.
+var ownedSession = regexp.MustCompile(`@[0-9a-f]{12}$`)
+
+// SessionID returns the identity of a session, which is that of one user: whoever may not report for the user does not get
+// at it, by whatever name. A session of nobody is known by its own name, unless that looks like somebody's.
+func SessionID(session, user string) string {
+	if user = User(user); session == "" || user == "" && !ownedSession.MatchString(session) {
+		return session
+	}
+	return session + "@" + Hash12(user)
+}
+
+// SessionOf returns the session's own name from what SessionID returned.
+func SessionOf(id string) string { return ownedSession.ReplaceAllString(id, "") }
 
 // User returns the user's id, or "" where the id stands for nobody.
 func User(id string) string {
@@ -88,7 +103,7 @@ func User(id string) string {
 func IsClientTool(tool string) bool { return strings.HasPrefix(tool, ClientToolPrefix) }
 
 // Hash12 returns the first 12 hex digits of the SHA-256 of s. Credential Secrets are named by it; a person gets
-// it with: printf %s alice | sha256sum | cut -c1-12
+// it with: printf %s alice | sha256sum | cut -c1-12. Sessions are marked with it.
 func Hash12(s string) string { return hash(12, s) }
 
 // hash returns the first n hex digits of a SHA-256 over the parts, each of which keeps its borders.

@@ -35,7 +35,7 @@ func TestPlaceOf(t *testing.T) {
 func TestRowsLiveInTheNamespaceOfTheirScope(t *testing.T) {
 	place := Place{Project: "team-a", Tenant: "acme", Operator: "agrajag-system"}
 	for scope, want := range map[v1alpha1.Scope]struct{ namespace, id string }{
-		v1alpha1.ScopeSession: {"team-a", "s1"},
+		v1alpha1.ScopeSession: {"team-a", "s1@" + Hash12("alice")},
 		v1alpha1.ScopeUser:    {"team-a", "alice"},
 		v1alpha1.ScopeProject: {"team-a", "team-a"},
 		v1alpha1.ScopeTenant:  {"acme", "acme"},
@@ -50,6 +50,30 @@ func TestRowsLiveInTheNamespaceOfTheirScope(t *testing.T) {
 	}
 	if got := place.ScopeID(v1alpha1.ScopeUser, SystemUser, ""); got != "" {
 		t.Errorf("_system became the user %q", got)
+	}
+}
+
+// No name of a session, and no user, leads to somebody else's session.
+func TestASessionIsThatOfItsUser(t *testing.T) {
+	alices := SessionID("s1", "alice")
+	met := map[string]string{}
+	for _, session := range []string{"s1", "s2", "s1@", alices, SessionID(alices, "alice"), SessionID(alices, ""), "@" + Hash12("alice"), "s1@" + Hash12("")} {
+		for _, user := range []string{"", "alice", "bob", Hash12("alice")} {
+			id := SessionID(session, user)
+			if other, ok := met[id]; ok {
+				t.Errorf("session %q of %q is that of %s, too", session, user, other)
+			}
+			met[id] = session + " of " + user
+			if got := SessionOf(id); got != session {
+				t.Errorf("the session of %q is named %q, want %q", id, got, session)
+			}
+		}
+	}
+	if got := SessionID("s1", SystemUser); got != "s1" {
+		t.Errorf("nobody's session is %q", got)
+	}
+	if got := SessionID("", "alice"); got != "" {
+		t.Errorf("no session is %q", got)
 	}
 }
 
