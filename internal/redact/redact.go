@@ -76,8 +76,8 @@ const (
 
 // field returns a field without secrets, cut to limit bytes.
 func field(s string, limit int) string {
-	s = cut(Text(text.Cut(s, limit+max(limit, minBeyond))), limit)
-	for range maxPasses { // The cut may show a secret where there was only a part of something longer.
+	s = cut(Text(s[:min(len(s), limit+max(limit, minBeyond))]), limit) // What it halves at its end, Text drops.
+	for range maxPasses {                                              // The cut may show a secret where there was only a part of something longer.
 		clean := cut(Text(s), limit)
 		if clean == s {
 			break
@@ -97,7 +97,10 @@ func cut(s string, limit int) string {
 	}
 	s = text.Cut(s, limit)
 	tail := max(0, len(s)-len("[redacted:123456]…"))
-	return s[:tail] + unfinished.ReplaceAllString(s[tail:], "…")
+	if at := unfinished.FindStringIndex(s[tail:]); at != nil {
+		return s[:tail+at[0]] + "…"
+	}
+	return s
 }
 
 // Error takes secrets and excess out of a reported error, in place, and reports whether anything changed. Done

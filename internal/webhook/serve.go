@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -45,7 +46,8 @@ var asServed = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.A
 // Serve answers the API server's questions about reports with a handler, which finds the report decoded.
 func Serve(handler admission.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var body bytes.Buffer
+		body := buffers.Get().(*bytes.Buffer)
+		defer giveBack(body)
 		body.Grow(int(min(max(r.ContentLength, 0), maxReview)) + bytes.MinRead)
 		if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxReview)); err != nil {
 			http.Error(w, "the question could not be read to its end", http.StatusBadRequest)
@@ -70,6 +72,18 @@ func Serve(handler admission.Handler) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{TypeMeta: reviewVersion, Response: &response.AdmissionResponse})
 	})
+}
+
+// buffers keep the memory of questions that were answered: nothing of an answer refers to it.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// giveBack keeps a buffer for another question, unless it is far larger than most need.
+func giveBack(b *bytes.Buffer) {
+	const most = 256 << 10
+	if b.Cap() <= most {
+		b.Reset()
+		buffers.Put(b)
+	}
 }
 
 // operation is one change of a JSON patch (RFC 6902).
