@@ -31,7 +31,7 @@ func (s *Server) postSuccesses(r *http.Request, who Identity) (answer, error) {
 		return answer{}, err
 	}
 	if err := errors.Join(checkTool("toolName", success.ToolName), checkID("originatingUserId", success.OriginatingUserID),
-		checkID("originatingSessionId", success.OriginatingSessionID), checkID("errorSignature", success.ErrorSignature)); err != nil {
+		checkID("originatingSessionId", success.OriginatingSessionID), checkSignature("errorSignature", v1alpha1.ErrorSignature(success.ErrorSignature))); err != nil {
 		return answer{}, first(err)
 	}
 	caller := checker.Caller{Project: r.PathValue("project"), User: success.OriginatingUserID, Session: success.OriginatingSessionID}
@@ -109,10 +109,13 @@ func checkEvent(event rest.Event) error {
 		if event.OriginatingSessionID == "" {
 			return invalid("originatingSessionId", "say which session ended")
 		}
+		if len(event.ToolNames) > 0 {
+			return invalid("toolNames", "must be empty: the rows of all the session's tools go")
+		}
 		return nil
 	case rest.ConnectionClosed, rest.ConnectionReopened:
 	default:
-		return invalid("type", "must be %s, %s or %s, not %q", rest.ConnectionClosed, rest.ConnectionReopened, rest.SessionEnded, text.Plain(event.Type, 64))
+		return invalid("type", "must be %s, %s or %s", rest.ConnectionClosed, rest.ConnectionReopened, rest.SessionEnded)
 	}
 	if len(event.ToolNames) == 0 || len(event.ToolNames) > maxEventTools {
 		return invalid("toolNames", "must name 1 to %d tools", maxEventTools)
