@@ -17,6 +17,7 @@ import (
 	"github.com/agrajag-dev/agrajag/api/rest"
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/checker"
+	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/redact"
 	"github.com/agrajag-dev/agrajag/internal/text"
 )
@@ -253,12 +254,7 @@ func verdictOf(d checker.Decision) rest.Verdict {
 	return rest.Verdict{
 		Outcome: string(d.Outcome), RuleID: d.Verdict.RuleID, Signature: string(d.Verdict.Signature),
 		Classification: string(d.Class), State: string(d.Health.State), Scope: string(d.Scope), Action: string(d.Verdict.Action),
-		RetryAfterSeconds: seconds(d.RetryAfter), DiagnosisPending: d.Outcome == checker.Pending || d.Outcome == checker.Coalesced && !d.JobEnded,
+		RetryAfterSeconds: health.Seconds(d.RetryAfter), DiagnosisPending: d.Outcome == checker.Pending || d.Outcome == checker.Coalesced && !d.JobEnded,
 		Job: d.Job, ToolKnown: d.ToolKnown, Stored: true, Message: d.Message, UserActionHint: d.Hint,
 	}
-}
-
-// seconds rounds a wait up: who comes back that much later is not too early.
-func seconds(d time.Duration) int64 {
-	return int64((max(d, 0) + time.Second - 1) / time.Second)
 }

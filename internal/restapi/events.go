@@ -8,6 +8,7 @@ import (
 	"github.com/agrajag-dev/agrajag/api/rest"
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/checker"
+	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/redact"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
 	"github.com/agrajag-dev/agrajag/internal/text"
@@ -48,7 +49,7 @@ func (s *Server) postSuccesses(r *http.Request, who Identity) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: healthOf(success.ToolName, rows, s.Clock.Now())}, nil
+	return answer{status: http.StatusOK, body: health.Told(success.ToolName, rows, s.Clock.Now())}, nil
 }
 
 // postEvents records that a connection closed or opened again, or that a session ended.
