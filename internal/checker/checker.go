@@ -119,6 +119,11 @@ type Decision struct {
 	ToolKnown bool
 }
 
+// DiagnosisPending reports whether a diagnosis is due or under way.
+func (d *Decision) DiagnosisPending() bool {
+	return d.Outcome == Pending || d.Outcome == Coalesced && !d.JobEnded
+}
+
 // Checker answers reports.
 type Checker struct {
 	// Cache reads objects that are watched.

@@ -254,7 +254,7 @@ func verdictOf(d checker.Decision) rest.Verdict {
 	return rest.Verdict{
 		Outcome: string(d.Outcome), RuleID: d.Verdict.RuleID, Signature: string(d.Verdict.Signature),
 		Classification: string(d.Class), State: string(d.Health.State), Scope: string(d.Scope), Action: string(d.Verdict.Action),
-		RetryAfterSeconds: health.Seconds(d.RetryAfter), DiagnosisPending: d.Outcome == checker.Pending || d.Outcome == checker.Coalesced && !d.JobEnded,
+		RetryAfterSeconds: health.Seconds(d.RetryAfter), DiagnosisPending: d.DiagnosisPending(),
 		Job: d.Job, ToolKnown: d.ToolKnown, Stored: true, Message: d.Message, UserActionHint: d.Hint,
 	}
 }
