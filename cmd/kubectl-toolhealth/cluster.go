@@ -145,14 +145,17 @@ func (c *connection) rows(ctx context.Context, place tenancy.Place) (rows []v1al
 }
 
 // store returns a store of rows that tells of changes of state in the name of whoever runs the command.
-func (c *connection) store() *health.Store {
-	return health.NewStore(health.StoreOptions{Client: c, Live: c, Clock: kclock.RealClock{}, Recorder: recorder{c}})
+func (c *connection) store(s *streams) *health.Store {
+	return health.NewStore(health.StoreOptions{Client: c, Live: c, Clock: kclock.RealClock{}, Recorder: recorder{c, s}})
 }
 
 // recorder writes Events, as far as whoever runs the command may.
-type recorder struct{ client.Client }
+type recorder struct {
+	client.Client
+	*streams
+}
 
-// Eventf writes an Event. That it could not is no reason to stop.
+// Eventf writes an Event. That it could not is told, and no reason to stop.
 func (r recorder) Eventf(regarding, _ runtime.Object, kind, reason, action, note string, args ...any) {
 	object, ok := regarding.(client.Object)
 	if !ok {
@@ -162,13 +165,16 @@ func (r recorder) Eventf(regarding, _ runtime.Object, kind, reason, action, note
 	if err != nil {
 		return
 	}
-	_ = r.Create(context.Background(), &eventsv1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), GenerateName: object.GetName() + "."},
+	err = r.Create(context.Background(), &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), GenerateName: object.GetName() + "-"},
 		EventTime:  metav1.NowMicro(), ReportingController: "kubectl-toolhealth", ReportingInstance: "kubectl-toolhealth",
 		Action: action, Reason: reason, Type: kind, Note: text.Cut(fmt.Sprintf(note, args...), 1000),
 		Regarding: corev1.ObjectReference{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: object.GetNamespace(),
 			Name: object.GetName(), UID: object.GetUID()},
 	})
+	if err != nil {
+		r.note("No Event tells of it: %v", err)
+	}
 }
 
 // subject says whose row of a tool a command is about.

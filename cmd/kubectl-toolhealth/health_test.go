@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -148,6 +149,11 @@ func TestPeopleSeePinAndMarkTools(t *testing.T) {
 	}
 
 	s.says("ops", exitFine, "mark mcp_search --state DOWN --until 30m --reason 'the provider announced it'", "mcp_search is marked DOWN for scope PROJECT")
+	var events eventsv1.EventList
+	s.must(s.env.Admin.List(t.Context(), &events, client.InNamespace(s.name)))
+	if len(events.Items) != 1 || !strings.HasPrefix(events.Items[0].Note, "unknown to DOWN by ops: TECHNICALLY_BROKEN: the provider announced it, expected to recover at ") {
+		t.Errorf("Events %+v", events.Items)
+	}
 	s.says("alice", exitFine, "list", "mcp_search DOWN PROJECT", "in 29m TECHNICALLY_BROKEN the provider announced it")
 	s.says("alice", exitUnusable, "mark mcp_search --state OK --reason mine", "forbidden", "the role agrajag-admin lets you")
 	s.says("ops", exitFine, "cooldown mcp_search --signature http-5xx --for 30m", "http-5xx of mcp_search cools down for 30m")

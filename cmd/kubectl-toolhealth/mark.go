@@ -89,7 +89,7 @@ func (o *markOptions) apply(ctx context.Context, tool string, change func(self s
 		return err
 	}
 	changed := false
-	if err := cluster.store().Apply(ctx, key, func(status *v1alpha1.ToolHealthStatus, now time.Time) bool {
+	if err := cluster.store(o.streams).Apply(ctx, key, func(status *v1alpha1.ToolHealthStatus, now time.Time) bool {
 		changed = change(self)(status, now)
 		return changed
 	}); err != nil {
