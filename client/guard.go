@@ -222,7 +222,7 @@ func (g *Guard) health(ctx context.Context, s subject) (health rest.Health, ok b
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.o.Budget)
 	defer cancel()
-	health, err := g.api.Health(ctx, s.tool, s.Caller)
+	health, err := g.ask(ctx, s)
 	if err != nil {
 		if !errors.Is(context.Cause(ctx), context.Canceled) { // The caller gave up: that says nothing about Agrajag.
 			g.mu.Lock()
@@ -233,6 +233,25 @@ func (g *Guard) health(ctx context.Context, s subject) (health rest.Health, ok b
 	}
 	g.remember(s, func(k *knowledge) { k.health, k.at = health, now })
 	return health, true
+}
+
+// ask asks for a tool's health until ctx ends, whatever it is that does not: a Token that is fetched, or another API.
+func (g *Guard) ask(ctx context.Context, s subject) (rest.Health, error) {
+	type answer struct {
+		health rest.Health
+		err    error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		health, err := g.api.Health(ctx, s.tool, s.Caller)
+		answers <- answer{health, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.health, a.err
+	case <-ctx.Done():
+		return rest.Health{}, ctx.Err()
+	}
 }
 
 // current returns what is known as it is now: an outage whose end was expected meanwhile is to be tried.
@@ -292,6 +311,13 @@ func (g *Guard) Worked(ctx context.Context, tool string) {
 	g.enqueue(func(ctx context.Context) {
 		_, _ = g.api.Success(ctx, rest.Success{ToolName: tool, OriginatingUserID: s.User, OriginatingSessionID: s.Session, ErrorSignature: known.signature})
 	})
+}
+
+// IsRefused reports whether an error is, or came of, the refusal of a Guard: as of one further in, around the HTTP client
+// of an MCP client. It is no error of the tool.
+func IsRefused(err error) bool {
+	var refused *RefusedError
+	return errors.As(err, &refused)
 }
 
 // IsCancelled reports whether an error means that the caller gave up, which says nothing about the tool.

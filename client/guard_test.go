@@ -154,6 +154,27 @@ func TestAGuardFailsOpen(t *testing.T) {
 	}
 }
 
+// deafAPI hears of no context that ends, as a Token that is fetched over a network.
+type deafAPI struct {
+	*fakeAPI
+	release chan struct{}
+}
+
+func (d deafAPI) Health(context.Context, string, Caller) (rest.Health, error) {
+	<-d.release
+	return down(), nil
+}
+
+func TestAGuardWaitsForNobodyWhoIsDeaf(t *testing.T) {
+	api := deafAPI{fakeAPI: &fakeAPI{}, release: make(chan struct{})}
+	g := NewGuard(api, GuardOptions{Budget: time.Millisecond})
+	if err := g.Before(t.Context(), "search"); err != nil { // Which comes back while the API does not.
+		t.Error(err)
+	}
+	close(api.release)
+	finish(t, g)
+}
+
 func TestReportsNeverBlock(t *testing.T) {
 	block := make(chan struct{})
 	api := blockingAPI{fakeAPI: &fakeAPI{}, block: block}
@@ -308,6 +329,11 @@ func TestTransportReportsNoCancelledCallsAndNoRefusals(t *testing.T) {
 	if _, err := get(t.Context(), t, c, url+"/works"); !errors.As(err, &refused) {
 		t.Errorf("a tool that is DOWN: %v", err)
 	}
+	outer := &http.Client{Transport: &Transport{Guard: NewGuard(api, GuardOptions{Mode: Off}), Base: c.Transport, Tool: func(*http.Request) string { return "outer" }}}
+	if _, err := get(t.Context(), t, outer, url+"/works"); !errors.As(err, &refused) {
+		t.Errorf("a refusal further in: %v", err)
+	}
+	finish(t, outer.Transport.(*Transport).Guard)
 	finish(t, g)
 	if len(api.reports)+len(api.successes) != 0 {
 		t.Errorf("reports %+v, successes %+v", api.reports, api.successes)

@@ -48,7 +48,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response, err := base.RoundTrip(r)
 	switch {
-	case err != nil && IsCancelled(ctx, err):
+	case err != nil && (IsCancelled(ctx, err) || IsRefused(err)):
 	case err != nil:
 		t.Guard.Failed(ctx, tool, ErrorOf(err, r.URL.Host))
 	case response.StatusCode >= http.StatusBadRequest:

@@ -56,7 +56,7 @@ type Verdict struct {
 	Classification string `json:"classification"`
 	// State is what is in force for the caller after the report.
 	State string `json:"state"`
-	// Scope is that of the row which the report was written to; empty: of none.
+	// Scope is that of the row which the report was written to or answered from: whom it concerns. Empty: no row's.
 	Scope string `json:"scope,omitempty"`
 	// Action is what the rule writes into the tool's health: none, markUnavailable or markDegraded.
 	Action string `json:"action"`

@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"regexp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Bounds of a ToolHealth's status, so that no object grows with its users or its age.
 const (
@@ -18,6 +22,12 @@ const (
 // +kubebuilder:validation:MaxLength=120
 // +kubebuilder:validation:XValidation:rule=`self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')`,message="a signature becomes part of a condition's type: use letters, digits, '-', '_' and '.', with a letter or digit at both ends"
 type ErrorSignature string
+
+// signature is what the schema says of an ErrorSignature.
+var signature = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,118}[A-Za-z0-9])?$`)
+
+// Valid reports whether a signature can be stored.
+func (s ErrorSignature) Valid() bool { return signature.MatchString(string(s)) }
 
 // ToolHealthSpec is the identity of a row: which tool, and for whom.
 //

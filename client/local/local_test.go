@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+	"github.com/google/go-cmp/cmp"
 	"github.com/sony/gobreaker/v2"
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/agrajag-dev/agrajag/api/rest"
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/client"
 	"github.com/agrajag-dev/agrajag/internal/health"
@@ -87,6 +89,50 @@ func TestCooldown(t *testing.T) {
 	v.now.Store(began.Add(time.Hour).UnixNano())
 	if got := tool.Cooldown("http-403"); got != 0 {
 		t.Errorf("ended: %s", got)
+	}
+}
+
+// reports is an API that only takes reports.
+type reports struct {
+	client.API
+	took []rest.Report
+}
+
+func (r *reports) Report(_ context.Context, report rest.Report) (rest.Verdict, error) {
+	r.took = append(r.took, report)
+	return rest.Verdict{}, nil
+}
+
+func TestAGuardAsksTheView(t *testing.T) {
+	v, taker := newView(place, time.Now()), &reports{}
+	g := client.NewGuard(v.API(taker), client.GuardOptions{Budget: time.Minute, FreshFor: time.Nanosecond})
+	ctx := client.WithCaller(t.Context(), alice)
+	if err := g.Before(ctx, "search"); err != nil {
+		t.Errorf("nothing is known: %v", err)
+	}
+	v.apply(rowOf(v1alpha1.ScopeProject, found(v1alpha1.StateDown, 0)))
+	if err := g.Before(ctx, "search"); !client.IsRefused(err) {
+		t.Errorf("a tool that is DOWN: %v", err)
+	}
+	g.Failed(ctx, "search", rest.ToolError{HTTPStatus: 503})
+	if err := g.Close(t.Context()); err != nil || len(taker.took) != 1 {
+		t.Errorf("%v, reported %+v", err, taker.took)
+	}
+}
+
+func TestTheViewTellsWhatTheAPIDoes(t *testing.T) {
+	v := newView(place, began)
+	rows := []*v1alpha1.ToolHealth{rowOf(v1alpha1.ScopeUser, health.Cool(health.Trigger{Signature: "http-403", Class: v1alpha1.UserPermission, Wait: time.Hour})),
+		rowOf(v1alpha1.ScopeProject, found(v1alpha1.StateDown, time.Minute))}
+	for _, row := range rows {
+		v.apply(row)
+	}
+	got, err := v.API(nil).Health(t.Context(), "search", alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(health.Told("search", rows, began), got); diff != "" || got.State != "DOWN" || len(got.Cooldowns) != 1 {
+		t.Errorf("(-api +view):\n%s", diff)
 	}
 }
 

@@ -44,7 +44,7 @@ func Middleware(guard *client.Guard, name func(tool string) string) mcp.Middlewa
 // report tells the guard what came of a call.
 func report(ctx context.Context, guard *client.Guard, tool string, result mcp.Result, err error) {
 	if err != nil {
-		if !client.IsCancelled(ctx, err) {
+		if !client.IsCancelled(ctx, err) && !client.IsRefused(err) {
 			guard.Failed(ctx, tool, errorOf(err))
 		}
 		return

@@ -3,8 +3,11 @@ package mcpclient
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,5 +109,39 @@ func TestToolCallsAreGuarded(t *testing.T) {
 	want := []string{"error mcp_search  the index is corrupt", "success mcp_search", "error mcp_unknown -32602 "}
 	if diff := cmp.Diff(want, api.said); diff != "" {
 		t.Errorf("reported (-want +got):\n%s", diff)
+	}
+}
+
+// The HTTP client of an MCP client may be guarded, too: what that refuses is no error of the tool.
+func TestRefusalsFurtherInAreNotReported(t *testing.T) {
+	server := mcp.NewServer(&mcp.Implementation{Name: "tools", Version: "v1"}, nil)
+	served := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	defer served.Close()
+	api := &recorder{}
+	inner, outer := client.NewGuard(api, client.GuardOptions{Budget: time.Minute}), client.NewGuard(api, client.GuardOptions{Budget: time.Minute})
+	var refuses atomic.Bool
+	transport := &client.Transport{Guard: inner, Tool: func(*http.Request) string {
+		if refuses.Load() {
+			return "mcp_dead"
+		}
+		return ""
+	}}
+	c := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "v1"}, nil)
+	c.AddSendingMiddleware(Middleware(outer, nil))
+	session, err := c.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: served.URL, HTTPClient: &http.Client{Transport: transport}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuses.Store(true)
+	if _, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "search"}); err == nil {
+		t.Error("the call was not refused")
+	}
+	refuses.Store(false)
+	_ = session.Close()
+	if err := errors.Join(inner.Close(t.Context()), outer.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if len(api.said) != 0 {
+		t.Errorf("reported: %q", api.said)
 	}
 }

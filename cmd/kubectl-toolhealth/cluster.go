@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -38,12 +39,16 @@ type clusterFlags struct {
 	unbounded bool
 }
 
-// clusterAnnotation marks commands that ask a cluster.
+// clusterAnnotation marks commands that ask a cluster, and names the role that they need.
 const clusterAnnotation = "asks-a-cluster"
 
-// bind adds the flags that kubectl has, too.
-func (c *clusterFlags) bind(command *cobra.Command) {
-	command.Annotations = map[string]string{clusterAnnotation: ""}
+// bind adds the flags that kubectl has, too, and says which role lets people use the command. One whose argument is a
+// tool completes it.
+func (c *clusterFlags) bind(command *cobra.Command, role string) {
+	command.Annotations = map[string]string{clusterAnnotation: role}
+	if strings.Contains(command.Use, "TOOL") {
+		command.ValidArgsFunction = c.completeTool
+	}
 	c.loading = clientcmd.NewDefaultClientConfigLoadingRules()
 	command.Flags().StringVar(&c.operatorNamespace, "operator-namespace", "agrajag-system", "namespace in which the operator runs")
 	command.Flags().StringVar(&c.loading.ExplicitPath, "kubeconfig", "", "file that says how to reach the cluster")
@@ -55,6 +60,8 @@ func (c *clusterFlags) bind(command *cobra.Command) {
 // connection is a cluster that was reached, and the project in it that a command is about.
 type connection struct {
 	client.WithWatch
+	// warnings are what the API server said beside its answers.
+	warnings          *warnings
 	project           string
 	operatorNamespace string
 }
@@ -73,6 +80,8 @@ func (c *clusterFlags) connect() (*connection, error) {
 	if config.Timeout == 0 && !c.unbounded {
 		config.Timeout = clusterTimeout
 	}
+	said := &warnings{}
+	config.WarningHandlerWithContext = said
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
@@ -81,7 +90,15 @@ func (c *clusterFlags) connect() (*connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reach the cluster: %w", err)
 	}
-	return &connection{WithWatch: reached, project: project, operatorNamespace: c.operatorNamespace}, nil
+	return &connection{WithWatch: reached, warnings: said, project: project, operatorNamespace: c.operatorNamespace}, nil
+}
+
+// warnings remember what the API server warns of.
+type warnings struct{ texts []string }
+
+// HandleWarningHeaderWithContext remembers a warning.
+func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, _ int, _ string, text string) {
+	w.texts = append(w.texts, text)
 }
 
 // place returns where the project's objects are kept. Who may not read the namespace sees it as its own tenant: told
@@ -128,14 +145,17 @@ func (c *connection) rows(ctx context.Context, place tenancy.Place) (rows []v1al
 }
 
 // store returns a store of rows that tells of changes of state in the name of whoever runs the command.
-func (c *connection) store() *health.Store {
-	return health.NewStore(health.StoreOptions{Client: c, Live: c, Clock: kclock.RealClock{}, Recorder: recorder{c}})
+func (c *connection) store(s *streams) *health.Store {
+	return health.NewStore(health.StoreOptions{Client: c, Live: c, Clock: kclock.RealClock{}, Recorder: recorder{c, s}})
 }
 
 // recorder writes Events, as far as whoever runs the command may.
-type recorder struct{ client.Client }
+type recorder struct {
+	client.Client
+	*streams
+}
 
-// Eventf writes an Event. That it could not is no reason to stop.
+// Eventf writes an Event. That it could not is told, and no reason to stop.
 func (r recorder) Eventf(regarding, _ runtime.Object, kind, reason, action, note string, args ...any) {
 	object, ok := regarding.(client.Object)
 	if !ok {
@@ -145,13 +165,16 @@ func (r recorder) Eventf(regarding, _ runtime.Object, kind, reason, action, note
 	if err != nil {
 		return
 	}
-	_ = r.Create(context.Background(), &eventsv1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), GenerateName: object.GetName() + "."},
+	err = r.Create(context.Background(), &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), GenerateName: object.GetName() + "-"},
 		EventTime:  metav1.NowMicro(), ReportingController: "kubectl-toolhealth", ReportingInstance: "kubectl-toolhealth",
 		Action: action, Reason: reason, Type: kind, Note: text.Cut(fmt.Sprintf(note, args...), 1000),
 		Regarding: corev1.ObjectReference{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: object.GetNamespace(),
 			Name: object.GetName(), UID: object.GetUID()},
 	})
+	if err != nil {
+		r.note("No Event tells of it: %v", err)
+	}
 }
 
 // subject says whose row of a tool a command is about.
@@ -165,7 +188,7 @@ func (s *subject) bind(command *cobra.Command) {
 	command.Flags().StringVar(&s.user, "user", "", "the row of this user")
 	command.Flags().StringVar(&s.session, "session", "", "the row of this session, which is that of --user where it was reported for one")
 	command.Flags().StringVar(&s.scope, "scope", "", "SESSION, USER, PROJECT, TENANT or GLOBAL (default: by --user and --session, else PROJECT)")
-	_ = command.RegisterFlagCompletionFunc("scope", cobra.FixedCompletions([]string{"SESSION", "USER", "PROJECT", "TENANT", "GLOBAL"}, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(command, "scope", v1alpha1.Scopes()...)
 }
 
 // key returns the row.

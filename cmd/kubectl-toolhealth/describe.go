@@ -30,14 +30,16 @@ func newDescribe(s *streams) *cobra.Command {
 		Use:   "describe TOOL",
 		Short: "Say whether a tool can be used, why, and what happened before",
 		Long: `Say whether a tool can be used by you or by --user: what is in force and why, what the user can do, which errors cool
-down and for how long, what happened before as a timeline, and what the last diagnosis probed. ` + exitCodes,
+down and for how long, what happened before as a timeline, and what the last diagnosis probed.
+
+` + clusterExitCodes,
 		Example: `  kubectl toolhealth describe mcp_search
   kubectl toolhealth describe mcp_search --user alice -n shop`,
 		Args: oneTool,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
 	}
 	outputFlag(c, &o.output, "text", "json", "yaml")
-	o.bind(c)
+	o.bind(c, "agrajag-viewer")
 	c.Flags().StringVar(&o.user, "user", "", "describe it as this user sees it")
 	c.Flags().StringVar(&o.session, "session", "", "look at the row of this session, too")
 	return c
@@ -62,10 +64,12 @@ type rowDescription struct {
 }
 
 type jobDescription struct {
-	Name   string                `json:"name"`
-	Phase  string                `json:"phase"`
-	Result string                `json:"result"`
-	Probes []v1alpha1.ProbeAudit `json:"probes,omitempty"`
+	Name   string `json:"name"`
+	Phase  string `json:"phase"`
+	Result string `json:"result"`
+	// Classification is what was found; empty: nothing yet.
+	Classification string                `json:"classification,omitempty"`
+	Probes         []v1alpha1.ProbeAudit `json:"probes,omitempty"`
 }
 
 func (o *describeOptions) run(ctx context.Context, tool string) error {
@@ -114,12 +118,12 @@ func (o *describeOptions) describe(ctx context.Context, cluster *connection, pla
 	}
 	d.standing = standingOf(tool, rows, now)
 	var err error
-	d.LastJob, err = lastJob(ctx, cluster, tool)
+	d.LastJob, err = lastJob(ctx, cluster, tool, tenancy.User(o.user))
 	return d, err
 }
 
 // lastJob returns the youngest job of a tool that is not about another user; nil: there is none.
-func lastJob(ctx context.Context, cluster *connection, tool string) (*jobDescription, error) {
+func lastJob(ctx context.Context, cluster *connection, tool, user string) (*jobDescription, error) {
 	var jobs v1alpha1.DiagnosisJobList
 	err := cluster.List(ctx, &jobs, client.InNamespace(cluster.project))
 	if apierrors.IsForbidden(err) {
@@ -128,14 +132,26 @@ func lastJob(ctx context.Context, cluster *connection, tool string) (*jobDescrip
 	if err != nil {
 		return nil, fmt.Errorf("list DiagnosisJobs: %w", err)
 	}
-	jobs.Items = slices.DeleteFunc(jobs.Items, func(job v1alpha1.DiagnosisJob) bool { return string(job.Spec.ToolName) != tool })
+	jobs.Items = slices.DeleteFunc(jobs.Items, func(job v1alpha1.DiagnosisJob) bool {
+		other := tenancy.User(string(job.Spec.OriginatingUserID))
+		return string(job.Spec.ToolName) != tool || other != "" && other != user
+	})
 	if len(jobs.Items) == 0 {
 		return nil, nil
 	}
 	job := slices.MaxFunc(jobs.Items, func(a, b v1alpha1.DiagnosisJob) int {
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 	})
-	return &jobDescription{Name: job.Name, Phase: string(job.Status.Phase), Result: resultOf(&job), Probes: job.Status.Probes}, nil
+	described := describeJob(&job)
+	return &described, nil
+}
+
+func describeJob(job *v1alpha1.DiagnosisJob) jobDescription {
+	d := jobDescription{Name: job.Name, Phase: string(job.Status.Phase), Result: resultOf(job), Probes: job.Status.Probes}
+	if job.Status.Diagnosis != nil {
+		d.Classification = string(job.Status.Diagnosis.Classification)
+	}
+	return d
 }
 
 // resultOf tells how a job ended, or where it stands.
@@ -151,38 +167,48 @@ func resultOf(job *v1alpha1.DiagnosisJob) string {
 
 // tell writes a description for people.
 func (o *describeOptions) tell(d description, now time.Time) error {
-	var lines []string
-	line := func(name, format string, args ...any) {
-		if value := fmt.Sprintf(format, args...); value != "" {
-			lines = append(lines, fmt.Sprintf("%-16s%s", name+":", value))
-		}
-	}
-	line("Tool", "%s", d.Tool)
-	line("For", "%s", o.user)
-	state := d.label()
-	if d.Scope != "" {
-		state += " (scope " + d.Scope + ")"
-	}
-	line("State", "%s", state)
-	line("Classification", "%s", d.Classification)
-	line("Pinned by", "%s", d.PinnedBy)
-	line("Why", "%s", d.Why)
-	if d.Since != nil {
-		line("Since", "%s (%s ago)", d.Since.UTC().Format(time.RFC3339), age(d.Since, now))
-	}
-	if d.Until != nil {
-		line("Recovery", "%s (%s)", d.Until.UTC().Format(time.RFC3339), left(d.Until, now))
-	}
-	line("To do", "%s", d.UserActionHint)
+	err := o.facts([][2]string{
+		{"Tool", d.Tool}, {"For", o.user}, {"State", d.State + d.details()}, {"Classification", d.Classification}, {"Error", d.ErrorSignature},
+		{"Pinned by", d.PinnedBy}, {"Why", d.Why}, {"Since", moment(d.Since, age(d.Since, now)+" ago")}, {d.ends(), moment(d.Until, left(d.Until, now))}, {"To do", d.UserActionHint},
+	})
 	if len(d.Rows) == 0 {
-		lines = append(lines, "", "Nothing is known of it here: no ToolHealth is about it.")
+		err = errors.Join(err, o.print(""), o.print("Nothing is known of it here: no ToolHealth is about it."))
 	}
-	for _, text := range lines {
-		if err := o.print("%s", text); err != nil {
-			return err
-		}
+	return errors.Join(err, o.cooldowns(d, now), o.timeline(d), o.job(d.LastJob))
+}
+
+// details say what more there is to a state.
+func (s standing) details() string {
+	var more []string
+	if s.Pinned {
+		more = append(more, "pinned")
 	}
-	return errors.Join(o.cooldowns(d, now), o.timeline(d), o.job(d.LastJob))
+	if s.Retesting {
+		more = append(more, "its recovery is due: the next call is the test")
+	}
+	if s.Scope != "" {
+		more = append(more, "scope "+s.Scope)
+	}
+	if len(more) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(more, ", ") + ")"
+}
+
+// ends names what happens at the end of a state.
+func (s standing) ends() string {
+	if s.Pinned {
+		return "Pinned until"
+	}
+	return "Recovery"
+}
+
+// moment is a time and how far it is away; empty: there is none.
+func moment(t *time.Time, away string) string {
+	if t == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s)", t.UTC().Format(time.RFC3339), away)
 }
 
 func (o *describeOptions) cooldowns(d description, now time.Time) error {

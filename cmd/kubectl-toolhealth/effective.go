@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/checker"
@@ -28,13 +26,15 @@ func newEffective(s *streams) *cobra.Command {
 level and the ErrorPatternSet it came from: the bundled rules, then the operator's sets, the tenant's and the project's
 over them. Entries that are not in force are told on the standard error.
 
-It reads the namespace and the ErrorPatternSets of the three namespaces. ` + exitCodes,
+It reads the namespace and the ErrorPatternSets of the three namespaces.
+
+` + exitCodes,
 		Example: `  kubectl toolhealth patterns effective -n shop`,
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
 	outputFlag(c, &o.output, "table", "json", "yaml")
-	o.bind(c)
+	o.bind(c, "agrajag-viewer")
 	return c
 }
 
@@ -49,9 +49,6 @@ type inForce struct {
 
 func (o *effectiveOptions) run(ctx context.Context) error {
 	rules, problems, err := o.fromCluster(ctx)
-	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("%w; somebody who may must bind the role agrajag-viewer in that namespace", err)
-	}
 	if err != nil {
 		return err
 	}

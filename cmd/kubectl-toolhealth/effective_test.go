@@ -113,11 +113,11 @@ func TestEffective(t *testing.T) {
 		}
 	})
 	for name, args := range map[string][]string{
-		"forbidden":                    {"-n", "shop", "--kubeconfig", stranger},
-		"bind the role agrajag-viewer": {"-n", "alone", "--kubeconfig", reader},
-		"not found":                    {"-n", "nowhere", "--kubeconfig", reader},
-		`in the namespace "foreign"`:   {"-n", "foreign", "--kubeconfig", reader},
-		"connect":                      {"-n", "shop", "--kubeconfig", reader, "--server", "https://127.0.0.1:1"},
+		"forbidden":                        {"-n", "shop", "--kubeconfig", stranger},
+		"the role agrajag-viewer lets you": {"-n", "alone", "--kubeconfig", reader},
+		"not found":                        {"-n", "nowhere", "--kubeconfig", reader},
+		`in the namespace "foreign"`:       {"-n", "foreign", "--kubeconfig", reader},
+		"connect":                          {"-n", "shop", "--kubeconfig", reader, "--server", "https://127.0.0.1:1"},
 	} {
 		t.Run("an answer that cannot be had: "+name, func(t *testing.T) {
 			r := patterns(t, "", append([]string{"effective"}, args...)...)

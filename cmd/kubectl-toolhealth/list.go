@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,13 +11,18 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
 )
+
+// colors are the values of --color.
+var colors = []string{"auto", "always", "never"}
 
 type listOptions struct {
 	*streams
@@ -33,7 +39,9 @@ func newList(s *streams) *cobra.Command {
 		Long: `List the tools of a project and whether you can use them: what is in force for you, why, until when, and what you can
 do about it. With --user it is that user's inbox: only the tools for which there is something to do.
 
-It reads the Tools and ToolHealths of the project and, where you may, those of its tenant and of everybody. ` + exitCodes,
+It reads the Tools and ToolHealths of the project and, where you may, those of its tenant and of everybody.
+
+` + clusterExitCodes,
 		Example: `  kubectl toolhealth list
   kubectl toolhealth list -n shop --watch
   kubectl toolhealth list --user alice
@@ -42,11 +50,12 @@ It reads the Tools and ToolHealths of the project and, where you may, those of i
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
 	outputFlag(c, &o.output, "table", "json", "yaml")
-	o.bind(c)
+	o.bind(c, "agrajag-viewer")
 	c.Flags().StringVar(&o.user, "user", "", "show what this user can do about tools in trouble")
 	c.Flags().StringVar(&o.session, "session", "", "look at the rows of this session, too")
 	c.Flags().BoolVarP(&o.watch, "watch", "w", false, "show the list again whenever it changes, until interrupted")
 	c.Flags().StringVar(&o.color, "color", "auto", "colour states: auto (on a terminal), always or never")
+	completeFlag(c, "color", colors...)
 	return c
 }
 
@@ -58,6 +67,7 @@ type standing struct {
 	Since          *time.Time `json:"since,omitempty"`
 	Until          *time.Time `json:"until,omitempty"`
 	Classification string     `json:"classification,omitempty"`
+	ErrorSignature string     `json:"errorSignature,omitempty"`
 	Why            string     `json:"why,omitempty"`
 	UserActionHint string     `json:"userActionHint,omitempty"`
 	Retesting      bool       `json:"retesting,omitempty"`
@@ -67,8 +77,8 @@ type standing struct {
 }
 
 func (o *listOptions) run(ctx context.Context) error {
-	if !slices.Contains([]string{"auto", "always", "never"}, o.color) {
-		return fmt.Errorf("--color %s is not known; use auto, always, never", plain(o.color, maxCell))
+	if !slices.Contains(colors, o.color) {
+		return fmt.Errorf("--color %s is not known; use %s", plain(o.color, maxCell), join(colors))
 	}
 	o.unbounded = o.watch
 	cluster, err := o.connect()
@@ -106,48 +116,60 @@ const (
 
 // follow shows the list again whenever it says something else, until ctx ends.
 func (o *listOptions) follow(ctx context.Context, cluster *connection, place tenancy.Place, user string, shown []standing) error {
-	watch, err := cluster.Watch(ctx, &v1alpha1.ToolHealthList{}, client.InNamespace(place.Project))
-	if err != nil {
-		return fmt.Errorf("watch ToolHealths: %w", err)
-	}
-	defer watch.Stop()
 	for {
-		if err := o.flush(); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil // Interrupted, as a watch ends.
-		case _, open := <-watch.ResultChan():
-			if !open {
-				return errors.New("the API server ended the watch; run the command again")
-			}
-			drain(watch.ResultChan(), settle)
-		case <-time.After(pass):
-		}
-		list, _, err := o.standings(ctx, cluster, place, user)
+		watch, err := cluster.Watch(ctx, &v1alpha1.ToolHealthList{}, client.InNamespace(place.Project))
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil // Interrupted, as a watch ends.
 		case err != nil:
-			return err
-		case reflect.DeepEqual(list, shown):
-			continue
+			return fmt.Errorf("watch ToolHealths: %w", err)
 		}
-		shown = list
-		if err := errors.Join(o.print(""), o.show(list)); err != nil {
+		shown, err = o.until(ctx, watch.ResultChan(), cluster, place, user, shown)
+		watch.Stop()
+		if err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// drain reads a channel until it is quiet for a while.
+// until shows the list again whenever it says something else, until the watch ends: the API server ends each after a
+// while. It returns what was shown last.
+func (o *listOptions) until(ctx context.Context, changes <-chan watch.Event, cluster *connection, place tenancy.Place, user string, shown []standing) ([]standing, error) {
+	for open := true; open; {
+		if err := o.flush(); err != nil {
+			return shown, err
+		}
+		select {
+		case <-ctx.Done():
+			return shown, nil
+		case _, open = <-changes:
+			drain(changes, settle)
+		case <-time.After(pass):
+		}
+		list, _, err := o.standings(ctx, cluster, place, user)
+		switch {
+		case ctx.Err() != nil:
+			return shown, nil
+		case err != nil:
+			return shown, err
+		case reflect.DeepEqual(list, shown):
+			continue
+		}
+		shown = list
+		if err := errors.Join(o.print(""), o.show(list)); err != nil {
+			return shown, err
+		}
+	}
+	return shown, nil
+}
+
+// drain reads a channel until it is quiet for a while. One that is closed is: nobody asks for the next watch at once.
 func drain[T any](from <-chan T, quiet time.Duration) {
 	for {
 		select {
 		case _, open := <-from:
 			if !open {
-				return
+				from = nil
 			}
 		case <-time.After(quiet):
 			return
@@ -212,22 +234,27 @@ func standingOf(tool string, rows []*v1alpha1.ToolHealth, now time.Time) standin
 		return s
 	}
 	s.Scope = string(row.Spec.Scope)
-	if row.Status.Since != nil {
-		s.Since = &row.Status.Since.Time
+	if view.Overridden { // Since when it is pinned is not known, and what was found does not count.
+		o := row.Spec.Override
+		s.Until, s.Why, s.PinnedBy = timeOf(o.Until), o.Reason, string(o.By)
+		return s
 	}
-	if at := view.RecoveryAt(); at != nil {
-		s.Until = &at.Time
-	}
-	switch last := row.Status.LastDiagnosis; {
-	case view.Overridden:
-		s.Why, s.PinnedBy = row.Spec.Override.Reason, string(row.Spec.Override.By)
-	case last != nil:
-		s.Classification, s.Why = string(last.Classification), last.Note
+	s.Since, s.Until = timeOf(row.Status.Since), timeOf(view.RecoveryAt())
+	if last := row.Status.LastDiagnosis; last != nil {
+		s.Classification, s.ErrorSignature = string(last.Classification), string(last.ErrorSignature)
+		s.Why = cmp.Or(last.Note, s.ErrorSignature) // A rule need not have a note.
 		if view.State != v1alpha1.StateOK {
 			s.UserActionHint = last.UserActionHint
 		}
 	}
 	return s
+}
+
+func timeOf(t *metav1.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	return &t.Time
 }
 
 func (o *listOptions) show(list []standing) error {

@@ -13,7 +13,9 @@ import (
 	"syscall"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
@@ -43,7 +45,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	command.SetIn(in)
 	command.SetOut(buffered)
 	command.SetErr(errOut)
-	err := command.ExecuteContext(ctx)
+	ran, err := command.ExecuteContextC(ctx)
 	if flushed := buffered.Flush(); err == nil || errors.Is(err, errFindings) {
 		err = errors.Join(flushed, err)
 		if flushed == nil && err != nil {
@@ -51,10 +53,19 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 		}
 	}
 	if err != nil {
-		_, _ = fmt.Fprintln(errOut, "error:", plain(err.Error(), maxError))
+		_, _ = fmt.Fprintln(errOut, "error:", plain(err.Error(), maxError)+mayBe(ran, err))
 		return exitUnusable
 	}
 	return exitFine
+}
+
+// mayBe says what lets people do what they were refused.
+func mayBe(command *cobra.Command, err error) string {
+	role := command.Annotations[clusterAnnotation]
+	if role == "" || !apierrors.IsForbidden(err) {
+		return ""
+	}
+	return "; the role " + role + " lets you: somebody who may must bind it to you in that namespace"
 }
 
 // isTerminal reports whether a person reads the output as it is written.

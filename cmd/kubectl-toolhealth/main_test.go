@@ -13,9 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
-
-	"github.com/agrajag-dev/agrajag/api/v1alpha1"
-	"github.com/agrajag-dev/agrajag/internal/tenancy"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -334,6 +331,3 @@ func (b *lockedBuffer) await(t *testing.T, text string) {
 		}
 	}
 }
-
-// nameOfRow returns the name of a user's row of a tool in the project shop.
-func nameOfRow(user, tool string) string { return tenancy.RowName(v1alpha1.ScopeUser, user, tool) }

@@ -30,13 +30,15 @@ func newMark(s *streams) *cobra.Command {
 		Use:   "mark TOOL --state STATE --reason REASON",
 		Short: "Write the state of a tool, as a diagnosis would",
 		Long: `Write the state of a tool into its ToolHealth's status, as a diagnosis would: it stands until something else is found. To
-make it stand whatever is found, use 'pin'. Needs the verb update on toolhealths/status, which admins have. ` + exitCodes,
+make it stand whatever is found, use 'pin'. Needs the verb update on toolhealths/status, which admins have.
+
+` + clusterExitCodes,
 		Example: `  kubectl toolhealth mark mcp_search --state DOWN --until 30m --reason "the provider announced it"
   kubectl toolhealth mark mcp_search --state OK --reason "tried by hand"`,
 		Args: oneTool,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
 	}
-	o.clusterFlags.bind(c)
+	o.clusterFlags.bind(c, "agrajag-admin")
 	o.subject.bind(c)
 	stateFlag(c, &o.state)
 	c.Flags().StringVar(&o.until, "until", "", "when it is expected to work again: a time or, from now, a duration such as 2h")
@@ -87,7 +89,7 @@ func (o *markOptions) apply(ctx context.Context, tool string, change func(self s
 		return err
 	}
 	changed := false
-	if err := cluster.store().Apply(ctx, key, func(status *v1alpha1.ToolHealthStatus, now time.Time) bool {
+	if err := cluster.store(o.streams).Apply(ctx, key, func(status *v1alpha1.ToolHealthStatus, now time.Time) bool {
 		changed = change(self)(status, now)
 		return changed
 	}); err != nil {
@@ -112,26 +114,34 @@ func newCooldown(s *streams) *cobra.Command {
 		Use:   "cooldown TOOL --signature SIGNATURE (--for DURATION | --clear)",
 		Short: "Set or clear the cooldown of an error of a tool",
 		Long: `Set or clear the cooldown of an error: while it runs, reports of that error are answered without being looked at. Needs the
-verb update on toolhealths/status, which admins have. 'describe' lists signatures. ` + exitCodes,
+verb update on toolhealths/status, which admins have. 'describe' lists signatures.
+
+` + clusterExitCodes,
 		Example: `  kubectl toolhealth cooldown mcp_search --signature http-403 --user alice --clear
   kubectl toolhealth cooldown mcp_search --signature http-5xx --for 30m`,
 		Args: oneTool,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
 	}
-	o.clusterFlags.bind(c)
+	o.clusterFlags.bind(c, "agrajag-admin")
 	o.subject.bind(c)
 	c.Flags().StringVar(&o.signature, "signature", "", "the kind of error (required)")
 	c.Flags().DurationVar(&o.span, "for", 0, "how long, at most 24h")
 	c.Flags().BoolVar(&o.clear, "clear", false, "end it")
 	c.Flags().StringVar(&o.class, "classification", string(v1alpha1.Intermittent), "what the error means, for those who meet the cooldown")
 	_ = c.MarkFlagRequired("signature")
-	c.MarkFlagsMutuallyExclusive("for", "clear")
-	c.MarkFlagsOneRequired("for", "clear")
+	_ = c.RegisterFlagCompletionFunc("signature", o.completeSignature)
+	completeFlag(c, "classification", v1alpha1.TechnicallyBroken, v1alpha1.UserSpecificTechnical, v1alpha1.UserPermission, v1alpha1.UserInput, v1alpha1.Intermittent, v1alpha1.Unclear)
 	return c
 }
 
 func (o *cooldownOptions) run(ctx context.Context, tool string) error {
 	signature := v1alpha1.ErrorSignature(o.signature)
+	if !signature.Valid() {
+		return fmt.Errorf("--signature %s is none: 'describe' lists those of a tool", plain(o.signature, maxCell))
+	}
+	if o.clear == (o.span != 0) {
+		return errors.New("say --for and how long, or --clear")
+	}
 	if o.clear {
 		return o.apply(ctx, tool, func(string) health.Change { return health.Uncool(health.OfSignature(signature)) },
 			fmt.Sprintf("%s of %s no longer cools down", plain(o.signature, maxCell), tool))

@@ -30,13 +30,15 @@ func newPin(s *streams) *cobra.Command {
 		Short: "Pin the state of a tool, whatever is reported of it",
 		Long: `Pin the state of a tool (spec.override of its ToolHealth), whatever is reported of it: to silence it, or because you know
 better. It ends at --until, or with 'unpin'. Reports are still answered and kept. The API server keeps who pinned it
-(spec.override.by), which 'describe' and an Event tell. ` + exitCodes,
+(spec.override.by), which 'describe' and an Event tell.
+
+` + clusterExitCodes,
 		Example: `  kubectl toolhealth pin mcp_search --state DOWN --until 2h --reason "moving to another host"
   kubectl toolhealth pin mcp_search --state OK --user alice --until 2026-12-01T08:00:00Z --reason "token renewed"`,
 		Args: oneTool,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
 	}
-	o.clusterFlags.bind(c)
+	o.clusterFlags.bind(c, "agrajag-editor")
 	o.subject.bind(c)
 	stateFlag(c, &o.state)
 	c.Flags().StringVar(&o.until, "until", "", "when the pin ends: a time such as 2026-12-01T08:00:00Z, or from now, such as 2h (default: never by itself)")
@@ -49,7 +51,7 @@ better. It ends at --until, or with 'unpin'. Reports are still answered and kept
 func stateFlag(c *cobra.Command, into *string) {
 	c.Flags().StringVar(into, "state", "", "OK, DEGRADED or DOWN (required)")
 	_ = c.MarkFlagRequired("state")
-	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions([]string{"OK", "DEGRADED", "DOWN"}, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(c, "state", v1alpha1.StateOK, v1alpha1.StateDegraded, v1alpha1.StateDown)
 }
 
 // parseState reads a state.
@@ -140,9 +142,11 @@ func (o *pinOptions) set(ctx context.Context, tool string, override *v1alpha1.He
 func newUnpin(s *streams) *cobra.Command {
 	o := pinOptions{streams: s}
 	c := &cobra.Command{
-		Use:     "unpin TOOL",
-		Short:   "End the pin of a tool's state",
-		Long:    `End the pin of a tool's state: what is reported counts again. ` + exitCodes,
+		Use:   "unpin TOOL",
+		Short: "End the pin of a tool's state",
+		Long: `End the pin of a tool's state: what is reported counts again.
+
+` + clusterExitCodes,
 		Example: `  kubectl toolhealth unpin mcp_search`,
 		Args:    oneTool,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -153,7 +157,7 @@ func newUnpin(s *streams) *cobra.Command {
 			return o.print("%s is no longer pinned for scope %s", args[0], key.Scope)
 		},
 	}
-	o.clusterFlags.bind(c)
+	o.clusterFlags.bind(c, "agrajag-editor")
 	o.subject.bind(c)
 	return c
 }

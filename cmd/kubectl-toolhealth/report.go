@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,7 +28,10 @@ func newReport(s *streams) *cobra.Command {
 		Use:   "report TOOL",
 		Short: "Report an error of a tool by hand, and read the verdict",
 		Long: `Report an error of a tool by hand, as an agent's runtime does after a failed call, and read the verdict. What the rules decide
-is answered at once; anything else becomes a DiagnosisJob. --body - reads the body from the standard input. ` + exitCodes,
+is answered at once; anything else becomes a DiagnosisJob. --body - reads the body from the standard input. With -o json it is a verdict as the REST
+API gives it.
+
+` + clusterExitCodes,
 		Example: `  kubectl toolhealth report mcp_search --status 403 --user alice
   kubectl toolhealth report mcp_search --exception java.net.ConnectException
   curl -s https://search.example.com/ | kubectl toolhealth report mcp_search --status 503 --body -`,
@@ -35,7 +39,7 @@ is answered at once; anything else becomes a DiagnosisJob. --body - reads the bo
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
 	}
 	outputFlag(c, &o.output, "text", "json", "yaml")
-	o.bind(c)
+	o.bind(c, "agrajag-reporter (and for other users agrajag-runtime)")
 	f := c.Flags()
 	f.Int32Var(&o.status, "status", 0, "status of the HTTP answer")
 	f.StringVar(&o.body, "body", "", "body of the answer or result of the tool; - reads the standard input")
@@ -48,6 +52,7 @@ is answered at once; anything else becomes a DiagnosisJob. --body - reads the bo
 	f.StringVar(&o.session, "session", "", "in which session")
 	f.StringVar(&o.scope, "scope", string(v1alpha1.ScopeProject), "widest scope that the outcome may have")
 	f.StringVar(&o.note, "note", "", "a remark")
+	completeFlag(c, "scope", v1alpha1.Scopes()...)
 	return c
 }
 
@@ -98,19 +103,52 @@ func (o *reportOptions) run(ctx context.Context, tool string) error {
 		return err
 	}
 	err = cluster.Create(ctx, job)
-	answer := answerOf(err)
+	v := verdictOf(answerOf(err))
 	switch {
 	case err == nil:
-		answer = map[string]string{"Outcome": "Pending", "Job": job.Name, "Message": "The error is unclear: it is diagnosed as job " + job.Name}
-	case answer["Outcome"] != "":
-		answer["Message"] = messageOf(err)
+		v = verdict{Outcome: "Pending", Classification: string(v1alpha1.Unclear), DiagnosisPending: true, Job: job.Name,
+			Message: "The error is unclear: it is diagnosed as job " + job.Name}
+		if said := cluster.warnings.texts; len(said) > 0 { // The webhook's, which says more.
+			v.Message = strings.Join(said, ". ") + ". Job: " + job.Name
+		}
+	case v.Outcome != "":
+		v.Message = messageOf(err)
 	default:
 		return err
 	}
 	if o.output != "text" {
-		return o.object(o.output, answer)
+		return o.object(o.output, v)
 	}
-	return o.print("%s", answer["Message"])
+	return o.print("%s", v.Message)
+}
+
+// verdict is a rest.Verdict, as far as the API server tells it.
+type verdict struct {
+	Outcome           string `json:"outcome"`
+	RuleID            string `json:"ruleId,omitempty"`
+	Signature         string `json:"signature,omitempty"`
+	Classification    string `json:"classification"`
+	State             string `json:"state,omitempty"`
+	Scope             string `json:"scope,omitempty"`
+	Action            string `json:"action,omitempty"`
+	RetryAfterSeconds int64  `json:"retryAfterSeconds,omitempty"`
+	DiagnosisPending  bool   `json:"diagnosisPending"`
+	Job               string `json:"job,omitempty"`
+	ToolKnown         *bool  `json:"toolKnown,omitempty"`
+	Message           string `json:"message"`
+	UserActionHint    string `json:"userActionHint,omitempty"`
+}
+
+// verdictOf reads what a refusal says to machines.
+func verdictOf(answer map[string]string) verdict {
+	v := verdict{Outcome: answer["Outcome"], RuleID: answer["RuleID"], Signature: answer["ErrorSignature"], Classification: answer["Classification"],
+		State: answer["State"], Scope: answer["Scope"], Action: answer["Action"], Job: answer["Job"], UserActionHint: answer["UserActionHint"],
+		DiagnosisPending: answer["DiagnosisPending"] == "true"}
+	v.RetryAfterSeconds, _ = strconv.ParseInt(answer["RetryAfterSeconds"], 10, 64)
+	if known, err := strconv.ParseBool(answer["ToolKnown"]); err == nil {
+		v.ToolKnown = &known
+	}
+	return v
 }
 
 // messageOf returns the verdict in a refusal, without what the API server says before it.

@@ -8,12 +8,20 @@ import (
 
 const exitCodes = `Exit codes: 0 fine; 1 findings or failed cases; 2 wrong usage or an input that cannot be read.`
 
+// clusterExitCodes are those of the commands that ask a cluster.
+const clusterExitCodes = `Exit codes: 0 done; 2 wrong usage, or the cluster refuses or cannot be asked.`
+
 // newRoot makes the whole command.
 func newRoot(s *streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-toolhealth",
 		Short: "Work with the health of tools and the rules behind it",
 		Long: `Work with the health of tools and the rules behind it.
+
+To have kubectl's own completion complete it, put an executable file kubectl_complete-toolhealth beside the plugin:
+
+    #!/bin/sh
+    exec kubectl-toolhealth __complete "$@"
 
 ` + exitCodes,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl toolhealth"},
@@ -56,7 +64,7 @@ func filesNeeded(c *cobra.Command, args []string) error {
 // outputFlag adds -o with its formats, of which the first is the default.
 func outputFlag(c *cobra.Command, into *string, formats ...string) {
 	c.Flags().StringVarP(into, "output", "o", formats[0], "format of the output: "+join(formats))
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(c, "output", formats...)
 	check := c.PreRunE
 	c.PreRunE = func(c *cobra.Command, args []string) error {
 		for _, format := range formats {

@@ -133,6 +133,19 @@ func (s *streams) coloured(color string, head []string, rows [][]string, column 
 	return nil
 }
 
+// facts writes names and what they are, one below the other, without those that are empty.
+func (s *streams) facts(list [][2]string) error {
+	w := tabwriter.NewWriter(s.out, 0, 8, 3, ' ', 0)
+	for _, fact := range list {
+		if value := plain(fact[1], maxError); value != "" {
+			if _, err := fmt.Fprintf(w, "%s:\t%s\n", fact[0], value); err != nil {
+				return err
+			}
+		}
+	}
+	return w.Flush()
+}
+
 // table writes rows under a head.
 func (s *streams) table(head []string, rows [][]string) error {
 	w := tabwriter.NewWriter(s.out, 0, 8, 3, ' ', 0)

@@ -21,7 +21,8 @@ const (
 	maxAnswer = 64 << 10
 )
 
-// accountManifest makes the account, and the right to make tokens of it.
+// accountManifest makes the account, the right to make tokens of it, and the right to read Events, which every cluster's
+// own viewers have.
 const accountManifest = `apiVersion: v1
 kind: ServiceAccount
 metadata: {name: ` + account + `, namespace: ` + namespace + `}
@@ -31,6 +32,12 @@ kind: ClusterRole
 metadata: {name: token-maker}
 rules:
 - {apiGroups: [""], resources: [serviceaccounts/token], resourceNames: [` + account + `], verbs: [create]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: event-reader}
+rules:
+- {apiGroups: ["", events.k8s.io], resources: [events], verbs: [get, list, watch]}
 `
 
 // caFile names the file by which the REST API is trusted.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -11,9 +12,10 @@ import (
 
 // kubectl runs kubectl as a user, with a manifest on its standard input, and returns all that it prints.
 func (s *stage) kubectl(ctx context.Context, user, manifest string, args ...string) (string, error) {
-	args = append([]string{"--kubeconfig", s.kubeconfig(user)}, args...)
 	command := exec.CommandContext(ctx, filepath.Join(s.env.Assets, "kubectl"), args...) //nolint:gosec // G204: our own arguments.
 	command.Stdin = strings.NewReader(manifest)
+	// No flag before the name of a plugin.
+	command.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig(user), "PATH="+s.path()+string(os.PathListSeparator)+os.Getenv("PATH"))
 	var out bytes.Buffer
 	command.Stdout, command.Stderr = &out, &out
 	err := command.Run()

@@ -59,11 +59,11 @@ func run(ctx context.Context, keep bool) (err error) {
 	fmt.Printf("\nThe whole story took %s.\n", time.Since(started).Round(time.Second))
 	if keep {
 		fmt.Printf("\nEverything keeps running until you press Ctrl-C. In another shell:\n\n"+
-			"  export KUBECONFIG=%s PATH=%s:$PATH\n  kubectl get agrajag\n\n"+
+			"  export KUBECONFIG=%s PATH=%s:$PATH\n  kubectl get agrajag\n  kubectl toolhealth list\n  kubectl get events\n\n"+
 			"and for the programs of docs/integrate.md:\n\n"+
 			"  export AGRAJAG_URL=%s AGRAJAG_CA=%s AGRAJAG_PROJECT=%s AGRAJAG_TOKEN_FILE=%s\n"+
 			"  kubectl create token %s --audience=%s > $AGRAJAG_TOKEN_FILE\n\n",
-			stage.kubeconfig(you), stage.env.Assets, stage.api, stage.caFile(), namespace, filepath.Join(stage.dir, "token"), account, audience)
+			stage.kubeconfig(you), stage.path(), stage.api, stage.caFile(), namespace, filepath.Join(stage.dir, "token"), account, audience)
 		<-ctx.Done()
 	}
 	return nil
@@ -121,7 +121,7 @@ func (s *stage) people(ctx context.Context) error {
 	}
 	for _, binding := range []struct{ role, user string }{
 		{"agrajag-reporter", agent}, {"agrajag-runtime", agent},
-		{"agrajag-viewer", you}, {"agrajag-editor", you}, {"agrajag-reporter", you}, {"agrajag-runtime", you},
+		{"agrajag-viewer", you}, {"agrajag-editor", you}, {"agrajag-admin", you}, {"agrajag-reporter", you}, {"agrajag-runtime", you}, {"event-reader", you},
 		{"agrajag-credential-reader", testenv.ManagerUser},
 		{"agrajag-reporter", testenv.AccountUser(namespace, account)}, {"agrajag-runtime", testenv.AccountUser(namespace, account)},
 		{"token-maker", you},
@@ -129,6 +129,9 @@ func (s *stage) people(ctx context.Context) error {
 		if err := s.env.Bind(ctx, namespace, binding.role, binding.user); err != nil {
 			return err
 		}
+	}
+	if err := s.env.Bind(ctx, testenv.OperatorNamespace, "agrajag-viewer", you); err != nil { // For what concerns everybody.
+		return err
 	}
 	for _, user := range []string{agent, you, testenv.ManagerUser} {
 		if err := s.env.KubeConfig(user, namespace, s.kubeconfig(user)); err != nil {
@@ -138,6 +141,20 @@ func (s *stage) people(ctx context.Context) error {
 	return nil
 }
 
+// path is where kubectl, our plugin and the manager are.
+func (s *stage) path() string {
+	return s.env.Assets + string(os.PathListSeparator) + filepath.Dir(executable())
+}
+
+// executable is this program's own file, beside which those of cmd/ stand.
+func executable() string {
+	self, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return self
+}
+
 // kubeconfig names the file with a user's kubeconfig.
 func (s *stage) kubeconfig(user string) string {
 	return filepath.Join(s.dir, filepath.Base(user)+".kubeconfig")
@@ -145,10 +162,6 @@ func (s *stage) kubeconfig(user string) string {
 
 // startManager runs the manager's own binary, which stands beside this one, and waits until it is ready.
 func (s *stage) startManager(ctx context.Context) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	s.managerLog = filepath.Join(s.dir, "manager.log")
 	logs, err := os.Create(s.managerLog)
 	if err != nil {
@@ -161,7 +174,7 @@ func (s *stage) startManager(ctx context.Context) error {
 		return err
 	}
 	s.api = "https://" + api
-	manager := exec.Command(filepath.Join(filepath.Dir(self), "manager"), //nolint:gosec // G204: our own binary.
+	manager := exec.Command(filepath.Join(filepath.Dir(executable()), "manager"), //nolint:gosec // G204: our own binary.
 		"--kubeconfig", s.kubeconfig(testenv.ManagerUser), "--webhook-host", host, "--webhook-port", fmt.Sprint(port),
 		"--webhook-cert-dir", certDir, "--metrics-bind-address", "0", "--health-probe-bind-address", ready,
 		"--api-bind-address", api, "--api-cert-dir", s.dir,

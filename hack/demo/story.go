@@ -31,7 +31,12 @@ func (s *stage) tell(ctx context.Context) error {
 		}
 	}
 	say("\nWhat is known in the end:")
-	return s.get(ctx, nil, "toolhealths,diagnosisjobs")
+	if err := s.get(ctx, nil, "toolhealths,diagnosisjobs"); err != nil {
+		return err
+	}
+	say("\nThe same for one user, who has something to do, with the plugin:")
+	_, err := s.expect(ctx, you, "", []string{"Renew"}, "toolhealth", "list", "--user", "alice")
+	return err
 }
 
 // report writes a report as an agent runtime sends it: YAML with what the failed call answered.

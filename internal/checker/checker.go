@@ -111,12 +111,17 @@ type Decision struct {
 	Message string
 	// Hint tells the user what to do, where the user can do something.
 	Hint string
-	// Scope is that of the row that a clear verdict is written to; empty: of none.
+	// Scope is that of the row that a clear verdict is written to, or that answers: whom it concerns. Empty: no row's.
 	Scope v1alpha1.Scope
 	// Place is where the project's objects are kept.
 	Place tenancy.Place
 	// ToolKnown says whether a Tool describes the tool. Without one it is never probed.
 	ToolKnown bool
+}
+
+// DiagnosisPending reports whether a diagnosis is due or under way.
+func (d *Decision) DiagnosisPending() bool {
+	return d.Outcome == Pending || d.Outcome == Coalesced && !d.JobEnded
 }
 
 // Checker answers reports.

@@ -50,6 +50,9 @@ func decide(d *Decision, f facts) {
 		questions = []func(*Decision, facts) bool{joined, tooOften}
 	}
 	d.Outcome = Pending
+	if !f.report.Trigger.IsRecheck() {
+		d.RetryAfter = justClosed
+	}
 	for _, answered := range questions {
 		if answered(d, f) {
 			break
@@ -73,7 +76,7 @@ func coolingDown(d *Decision, f facts) bool {
 			if asked > cooldown.Until.Sub(f.now) {
 				continue
 			}
-			d.Outcome, d.Class, d.RetryAfter = CoolingDown, cooldown.Classification, cooldown.Until.Sub(f.now)
+			d.Outcome, d.Class, d.RetryAfter, d.Scope = CoolingDown, cooldown.Classification, cooldown.Until.Sub(f.now), row.Spec.Scope
 			return true
 		}
 	}
@@ -124,7 +127,7 @@ func alreadyDiagnosed(d *Decision, f facts) bool {
 	if row := d.Health.Row; row != nil && d.Health.State != v1alpha1.StateOK && !d.Health.Retesting {
 		last := row.Status.LastDiagnosis
 		if last != nil && last.ErrorSignature == d.Verdict.Signature && f.now.Sub(last.At.Time) < f.window {
-			d.Outcome, d.Class = AlreadyDiagnosed, last.Classification
+			d.Outcome, d.Class, d.Scope = AlreadyDiagnosed, last.Classification, row.Spec.Scope
 			d.RetryAfter = f.window - f.now.Sub(last.At.Time)
 			if at := d.Health.RecoveryAt(); at != nil && at.After(f.now) {
 				d.RetryAfter = at.Sub(f.now)
@@ -144,9 +147,12 @@ func alreadyDiagnosed(d *Decision, f facts) bool {
 	return true
 }
 
-// joined asks whether the row is looked at already: by any open job of the tool, or by a recheck just now.
+// joined asks whether the row is looked at already: by any open job of the tool, or by a recheck just now. Who asks for a
+// user is told of nothing but what was tried as that user: that the tool works for others is no answer.
 func joined(d *Decision, f facts) bool {
-	sameRow := func(other jobFact) bool { return onRow(other, d.Key) }
+	sameRow := func(other jobFact) bool {
+		return onRow(other, d.Key) && (d.Key.User == "" || d.Key.User == other.key.User)
+	}
 	if other := f.job(func(other jobFact) bool { return sameRow(other) && f.waitsFor(other) }); other != nil {
 		d.Outcome, d.Job, d.RetryAfter = Coalesced, other.Name, recheckEvery
 		return true

@@ -167,7 +167,7 @@ func TestAnErrorUnderACooldownIsReflected(t *testing.T) {
 			verdict: unclear503, report: report(), rows: rows, after: 30 * time.Second, want: cooling})
 	}
 	project := []*v1alpha1.ToolHealth{nil, nil, rowOf(v1alpha1.ScopeProject, cools("http-5xx", "r0"))}
-	pending := want{Outcome: Pending, Class: v1alpha1.Unclear}
+	pending := want{Outcome: Pending, Class: v1alpha1.Unclear, RetryAfter: justClosed}
 	broken := func(v classify.Verdict) classify.Verdict { v.Signature = "http-5xx"; return v }
 	for _, tc := range append(cases,
 		decisionCase{name: "a clear class under a cooldown is not written again", verdict: broken(refused), report: report(), rows: project,
@@ -192,7 +192,7 @@ func TestAnErrorUnderACooldownIsReflected(t *testing.T) {
 			after: 30 * time.Second, want: want{Outcome: Classified, Class: v1alpha1.Working}},
 		decisionCase{name: "a request to look again ignores cooldowns", verdict: again, after: 30 * time.Second,
 			report: report(func(r *Report) { r.Trigger = v1alpha1.TriggerUserRequest }),
-			rows:   []*v1alpha1.ToolHealth{nil, nil, rowOf(v1alpha1.ScopeProject, cools(v1alpha1.SignatureRecheck, "r0"))}, want: pending},
+			rows:   []*v1alpha1.ToolHealth{nil, nil, rowOf(v1alpha1.ScopeProject, cools(v1alpha1.SignatureRecheck, "r0"))}, want: want{Outcome: Pending, Class: v1alpha1.Unclear}},
 	) {
 		t.Run(tc.name, tc.run)
 	}
@@ -222,7 +222,7 @@ func TestAClearVerdictDecides(t *testing.T) {
 			want: want{Outcome: Classified, Class: v1alpha1.TechnicallyBroken, RetryAfter: 5 * time.Minute}},
 		{name: "an unclear class whose rule writes a state is decided", verdict: marking, report: report(),
 			want: want{Outcome: Classified, Class: v1alpha1.Unclear, RetryAfter: 30 * time.Second}},
-		{name: "an unclear class without one is not", verdict: unclear503, report: report(), want: want{Outcome: Pending, Class: v1alpha1.Unclear}},
+		{name: "an unclear class without one is not", verdict: unclear503, report: report(), want: want{Outcome: Pending, Class: v1alpha1.Unclear, RetryAfter: justClosed}},
 	} {
 		t.Run(tc.name, tc.run)
 	}
@@ -231,7 +231,7 @@ func TestAClearVerdictDecides(t *testing.T) {
 func TestOneFaultIsOneJob(t *testing.T) {
 	bob := report(func(r *Report) { r.User = "bob" })
 	inTenant := report(func(r *Report) { r.Scope = v1alpha1.ScopeTenant })
-	open, pending := jobOf("open", report(), "http-5xx"), want{Outcome: Pending, Class: v1alpha1.Unclear}
+	open, pending := jobOf("open", report(), "http-5xx"), want{Outcome: Pending, Class: v1alpha1.Unclear, RetryAfter: justClosed}
 	into := func(name string, wait time.Duration) want {
 		return want{Outcome: Coalesced, Class: v1alpha1.Unclear, RetryAfter: wait, Job: name}
 	}
@@ -264,7 +264,7 @@ func TestOneFaultIsOneJob(t *testing.T) {
 
 func TestAFreshVerdictSparesADiagnosis(t *testing.T) {
 	const window = 5 * time.Minute
-	pending := want{Outcome: Pending, Class: v1alpha1.Unclear}
+	pending := want{Outcome: Pending, Class: v1alpha1.Unclear, RetryAfter: justClosed}
 	fresh := func(wait time.Duration) want {
 		return want{Outcome: AlreadyDiagnosed, Class: v1alpha1.TechnicallyBroken, RetryAfter: wait}
 	}
@@ -317,22 +317,28 @@ func TestAFreshVerdictSparesADiagnosis(t *testing.T) {
 }
 
 func TestARequestToLookAgainJoinsWhatLooksAlready(t *testing.T) {
-	bob := report(func(r *Report) { r.User = "bob" })
+	bob, nobody := report(func(r *Report) { r.User = "bob" }), func(edits ...func(*Report)) Report {
+		return report(append(edits, func(r *Report) { r.User = "" })...)
+	}
 	global := report(func(r *Report) { r.Scope = v1alpha1.ScopeGlobal })
 	pending := want{Outcome: Pending, Class: v1alpha1.Unclear}
 	into := func(wait time.Duration) want {
 		return want{Outcome: Coalesced, Class: v1alpha1.Unclear, RetryAfter: wait, Job: "other"}
 	}
 	for _, tc := range []decisionCase{
-		{name: "any open job of the row, whatever the error and whoever the user", jobs: []jobFact{jobOf("other", bob, "timeout")}, want: into(10 * time.Second)},
+		{name: "any open job of the row, whatever the error", jobs: []jobFact{jobOf("other", report(), "timeout")}, want: into(10 * time.Second)},
+		{name: "and whoever the user, if nobody is named", report: nobody(), jobs: []jobFact{jobOf("other", bob, "timeout")}, want: into(10 * time.Second)},
+		{name: "not one for another user: she asks how it is for her", jobs: []jobFact{jobOf("other", bob, "timeout")}, want: pending},
+		{name: "nor one for nobody", jobs: []jobFact{jobOf("other", nobody(), "timeout")}, want: pending},
 		{name: "not one of another row", jobs: []jobFact{jobOf("other", global, "timeout")}, want: pending},
-		{name: "a recheck of the row that just ended, whatever it found", jobs: []jobFact{jobOf("other", bob, v1alpha1.SignatureRecheck, diagnosed(v1alpha1.Working))}, after: 4 * time.Second, want: into(6 * time.Second)},
-		{name: "after ten seconds it may be looked at again", jobs: []jobFact{jobOf("other", bob, v1alpha1.SignatureRecheck, diagnosed(v1alpha1.Working))}, after: 10 * time.Second, want: pending},
+		{name: "a recheck for nobody that just ended says nothing of her", jobs: []jobFact{jobOf("other", nobody(), v1alpha1.SignatureRecheck, diagnosed(v1alpha1.Working))}, after: time.Second, want: pending},
+		{name: "a recheck of the row that just ended, whatever it found", jobs: []jobFact{jobOf("other", report(), v1alpha1.SignatureRecheck, diagnosed(v1alpha1.Working))}, after: 4 * time.Second, want: into(6 * time.Second)},
+		{name: "after ten seconds it may be looked at again", jobs: []jobFact{jobOf("other", report(), v1alpha1.SignatureRecheck, diagnosed(v1alpha1.Working))}, after: 10 * time.Second, want: pending},
 		{name: "a recheck that only joined another is none", jobs: []jobFact{jobOf("other", report(), v1alpha1.SignatureRecheck, yielded)}, after: time.Second, want: pending},
 		{name: "a diagnosis that just ended is no recheck", jobs: []jobFact{jobOf("other", report(), "http-5xx", diagnosed(v1alpha1.Intermittent))}, after: time.Second, want: pending},
 		{name: "a fresh verdict is what it wants to know better", rows: []*v1alpha1.ToolHealth{rowOf(v1alpha1.ScopeProject, found(v1alpha1.SignatureRecheck, 0))}, want: pending},
-		{name: "a younger recheck yields to an older job", report: report(own("younger", time.Second)), jobs: []jobFact{jobOf("other", bob, "timeout")}, want: into(10 * time.Second)},
-		{name: "an older one does not", report: report(own("older", -time.Second)), jobs: []jobFact{jobOf("other", bob, "timeout")}, want: pending},
+		{name: "a younger recheck yields to an older job", report: report(own("younger", time.Second)), jobs: []jobFact{jobOf("other", report(), "timeout")}, want: into(10 * time.Second)},
+		{name: "an older one does not", report: report(own("older", -time.Second)), jobs: []jobFact{jobOf("other", report(), "timeout")}, want: pending},
 	} {
 		for _, trigger := range []v1alpha1.Trigger{v1alpha1.TriggerUserRequest, v1alpha1.TriggerScheduledRecheck} {
 			tc.verdict, tc.window = again, 5*time.Minute

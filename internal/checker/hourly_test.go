@@ -56,7 +56,7 @@ func TestARowIsDiagnosedSoOftenAnHour(t *testing.T) {
 		}
 		return jobs
 	}
-	pending := want{Outcome: Pending, Class: v1alpha1.Unclear}
+	pending, asPerson := want{Outcome: Pending, Class: v1alpha1.Unclear, RetryAfter: justClosed}, want{Outcome: Pending, Class: v1alpha1.Unclear}
 	into := func(job string) want {
 		return want{Outcome: Coalesced, Class: v1alpha1.Unclear, Job: job, RetryAfter: 30 * time.Second}
 	}
@@ -91,16 +91,16 @@ func TestARowIsDiagnosedSoOftenAnHour(t *testing.T) {
 		{decisionCase: decisionCase{name: "a limit that was lowered counts from the newest", report: report(), jobs: starts(report()), after: 45 * time.Minute, want: into("j3")}, most: 1, free: "45m"},
 		{decisionCase: decisionCase{name: "a person who asks for a fifth gets the newest, too, and is told when to ask again", report: report(), jobs: starts(report()), after: 45 * time.Minute,
 			want: want{Outcome: Coalesced, Class: v1alpha1.Unclear, Job: "j3", RetryAfter: 15 * time.Minute}}, most: 4, free: "15m", trigger: v1alpha1.TriggerUserRequest},
-		{decisionCase: decisionCase{name: "when the first is an hour old a person is answered", report: report(), jobs: starts(report()), after: time.Hour, want: pending}, most: 4, trigger: v1alpha1.TriggerUserRequest},
+		{decisionCase: decisionCase{name: "when the first is an hour old a person is answered", report: report(), jobs: starts(report()), after: time.Hour, want: asPerson}, most: 4, trigger: v1alpha1.TriggerUserRequest},
 		{decisionCase: decisionCase{name: "errors leave one time to people: a fourth joins the newest", report: report(), jobs: starts(report())[:3], after: 45 * time.Minute,
 			want: into("j2")}, most: 4, free: "15m"},
-		{decisionCase: decisionCase{name: "which a person gets", report: report(), jobs: starts(report())[:3], after: 45 * time.Minute, want: pending}, most: 4, trigger: v1alpha1.TriggerUserRequest},
+		{decisionCase: decisionCase{name: "which a person gets", report: report(), jobs: starts(report())[:3], after: 45 * time.Minute, want: asPerson}, most: 4, trigger: v1alpha1.TriggerUserRequest},
 		{decisionCase: decisionCase{name: "people may use more than that: errors get what they leave", report: report(), jobs: starts(report(), asked)[1:], after: 45 * time.Minute, want: pending}, most: 4},
 		{decisionCase: decisionCase{name: "and no more", report: report(), jobs: starts(report(), asked), after: 45 * time.Minute, want: into("j3")}, most: 4, free: "15m"},
 		{decisionCase: decisionCase{name: "where there is one time, none is kept", report: report(), after: 45 * time.Minute, want: pending}, most: 1},
 		{decisionCase: decisionCase{name: "and an error that had it leaves none to a person", report: report(), jobs: starts(report())[2:3], after: 45 * time.Minute,
 			want: want{Outcome: Coalesced, Class: v1alpha1.Unclear, Job: "j2", RetryAfter: 35 * time.Minute}}, most: 1, free: "35m", trigger: v1alpha1.TriggerUserRequest},
-		{decisionCase: decisionCase{name: "a run that failed is tried once more, whatever began since", report: report(own("mine", 0)), jobs: starts(report()), after: 45 * time.Minute, want: pending},
+		{decisionCase: decisionCase{name: "a run that failed is tried once more, whatever began since", report: report(own("mine", 0)), jobs: starts(report()), after: 45 * time.Minute, want: asPerson},
 			most: 4, trigger: v1alpha1.TriggerUserRequest, begun: true},
 		{decisionCase: decisionCase{name: "a schedule waits", report: report(), jobs: starts(report()), after: 45 * time.Minute, want: into("j3")}, most: 4, free: "15m", trigger: v1alpha1.TriggerScheduledRecheck},
 		{decisionCase: decisionCase{name: "a new error that would wait behind three others is not stored", report: report(), jobs: waiting(3), want: into("w2")}, most: 4},
@@ -124,7 +124,11 @@ func TestARowIsDiagnosedSoOftenAnHour(t *testing.T) {
 			if diff := cmp.Diff(tc.want, want{d.Outcome, d.Class, d.RetryAfter, d.Job}); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if tc.free != "" && (!strings.Contains(d.Message, times(len(tc.jobs))+" within the hour for scope PROJECT") || !strings.Contains(d.Message, "job "+tc.want.Job+",") || !strings.HasSuffix(d.Message, " in "+tc.free)) {
+			until := " in " + tc.free
+			if tc.trigger == "" {
+				until += ". Do not call it again for " + wait(d.RetryAfter)
+			}
+			if tc.free != "" && (!strings.Contains(d.Message, times(len(tc.jobs))+" within the hour for scope PROJECT") || !strings.Contains(d.Message, "job "+tc.want.Job+",") || !strings.HasSuffix(d.Message, until)) {
 				t.Errorf("the caller is told %q", d.Message)
 			}
 		})

@@ -40,8 +40,8 @@ func pendingMessage(d *Decision, f facts, tool string) string {
 	if f.report.Trigger.IsRecheck() {
 		return fmt.Sprintf("Diagnosis pending: %s is probed now; see ToolHealth for what is found", tool)
 	}
-	return fmt.Sprintf("Diagnosis pending: the error of %s is unclear (rule %s, signature %s); see ToolHealth for what is found",
-		tool, d.Verdict.RuleID, d.Verdict.Signature)
+	return fmt.Sprintf("Diagnosis pending: the error of %s is unclear (rule %s, signature %s): do not call it again for %s; see ToolHealth for what is found",
+		tool, d.Verdict.RuleID, d.Verdict.Signature, wait(d.RetryAfter))
 }
 
 // standing says how long an answer holds, where it does.
@@ -66,19 +66,31 @@ func cut(d *Decision, f facts) string {
 
 // coalescedMessage tells which job stands for the report.
 func coalescedMessage(d *Decision, f facts, tool string) string {
-	if d.Refused != nil {
+	if d.Refused != nil && f.report.Trigger.IsRecheck() {
 		return d.Refused.Refusal(tool, d.Key.Scope, f.now)
 	}
-	if f.job(func(other jobFact) bool { return other.job.Name == d.Job && isOpen(other.job) }) == nil {
-		return fmt.Sprintf("Diagnosed a moment ago as job %s, which says what was found: %s is not diagnosed again for %s", d.Job, tool, wait(d.RetryAfter))
+	if d.Refused != nil {
+		return d.Refused.Refusal(tool, d.Key.Scope, f.now) + fmt.Sprintf(". Do not call it again for %s", wait(d.RetryAfter))
+	}
+	job := f.job(func(other jobFact) bool { return other.job.Name == d.Job })
+	if job == nil || !isOpen(job) {
+		return fmt.Sprintf("Diagnosed a moment ago as job %s: do not call %s again for %s%s", d.Job, tool, wait(d.RetryAfter), foundBy(job))
 	}
 	return fmt.Sprintf("Diagnosis pending as job %s: do not call %s again before it ends; it usually takes less than %s", d.Job, tool, wait(d.RetryAfter))
+}
+
+// foundBy tells what a job found.
+func foundBy(job *v1alpha1.DiagnosisJob) string {
+	if job == nil || job.Status.Diagnosis == nil || job.Status.Diagnosis.HumanNote == "" {
+		return ""
+	}
+	return ". Found: " + job.Status.Diagnosis.HumanNote
 }
 
 // diagnosedMessage tells what is in force instead of a new diagnosis.
 func diagnosedMessage(d *Decision, tool string) string {
 	if d.Job != "" {
-		return fmt.Sprintf("Diagnosed a moment ago without a verdict (job %s says why): %s is not diagnosed again for %s", d.Job, tool, wait(d.RetryAfter))
+		return fmt.Sprintf("Diagnosed a moment ago without a verdict (job %s says why): retry %s after %s", d.Job, tool, wait(d.RetryAfter))
 	}
 	note := ""
 	if last := d.Health.Row.Status.LastDiagnosis; last != nil {
@@ -153,12 +165,13 @@ func original(e v1alpha1.ToolError) string {
 	return said
 }
 
-// wait prints a duration as people say it: whole seconds, without zero parts.
+// wait prints a duration as people say it: whole seconds, without zero parts. It is rounded up, as where it is told in
+// seconds: who comes back that much later is not too early.
 func wait(d time.Duration) string {
 	if d < time.Second {
 		return "a moment"
 	}
-	d = d.Round(time.Second)
+	d = (d + time.Second - 1).Truncate(time.Second)
 	parts := []struct {
 		n    time.Duration
 		unit string

@@ -37,6 +37,11 @@ func decided(action v1alpha1.RunAction) func(*v1alpha1.DiagnosisJob) {
 	}
 }
 
+// noted gives a diagnosis a note.
+func noted(note string) func(*v1alpha1.DiagnosisJob) {
+	return func(job *v1alpha1.DiagnosisJob) { job.Status.Diagnosis.HumanNote = note }
+}
+
 func TestTheMessageSaysWhatItIsWhatToDoHowLongAndWhy(t *testing.T) {
 	status := int32(403)
 	said := report(func(r *Report) { r.Error = v1alpha1.ToolError{HTTPStatus: &status, Message: "forbidden"} })
@@ -73,15 +78,15 @@ func TestTheMessageSaysWhatItIsWhatToDoHowLongAndWhy(t *testing.T) {
 			want: "USER_PERMISSION: the user may not do this with search: do not retry until access is granted (rule http-403; http-403 cools down for another 23h59m). " +
 				"The tool said: HTTP 403 forbidden"},
 		{name: "nothing known", verdict: unclear503, facts: facts{now: t0, report: said},
-			want: "Diagnosis pending: the error of search is unclear (rule http-5xx, signature http-5xx); see ToolHealth for what is found"},
+			want: "Diagnosis pending: the error of search is unclear (rule http-5xx, signature http-5xx): do not call it again for 30s; see ToolHealth for what is found"},
 		{name: "a diagnosis under way", verdict: unclear503, facts: facts{now: t0, report: said, jobs: []jobFact{jobOf("diag-1", said, "http-5xx")}},
 			want: "Diagnosis pending as job diag-1: do not call search again before it ends; it usually takes less than 30s"},
 		{name: "a diagnosis that just ended", verdict: unclear503, facts: facts{now: t0.Add(10 * time.Second), report: said, jobs: []jobFact{jobOf("diag-1", said, "http-5xx", failed)}},
-			want: "Diagnosed a moment ago as job diag-1, which says what was found: search is not diagnosed again for 20s"},
+			want: "Diagnosed a moment ago as job diag-1: do not call search again for 20s"},
 		{name: "as many diagnoses within the hour as errors may have", verdict: unclear503, facts: facts{now: t0.Add(10 * time.Minute), report: said, perHour: 2,
 			jobs: []jobFact{jobOf("diag-1", said, "timeout", began(0))}},
 			want: "Not diagnosed: search was diagnosed once within the hour for scope PROJECT, as often as errors may while one time is kept for people who ask for a recheck: " +
-				"job diag-1, the newest, says what was found, and ToolHealth what is in force; another error may be diagnosed in 50m"},
+				"job diag-1, the newest, says what was found, and ToolHealth what is in force; another error may be diagnosed in 50m. Do not call it again for 30s"},
 		{name: "as many as there may be", verdict: again, facts: facts{now: t0.Add(10 * time.Minute), perHour: 1, jobs: []jobFact{jobOf("diag-1", said, "timeout", began(0))},
 			report: report(func(r *Report) { r.Trigger = v1alpha1.TriggerUserRequest })},
 			want: "Not looked at again: search was diagnosed once within the hour for scope PROJECT, as often as is allowed: " +
@@ -92,18 +97,21 @@ func TestTheMessageSaysWhatItIsWhatToDoHowLongAndWhy(t *testing.T) {
 		{name: "a run without a verdict, beside a row about something else", verdict: unclear503,
 			facts: facts{now: t0.Add(time.Minute), report: said, window: 5 * time.Minute, rows: []*v1alpha1.ToolHealth{nil, nil, rowOf(v1alpha1.ScopeProject, found("timeout", 0))},
 				jobs: []jobFact{jobOf("diag-1", said, "http-5xx", failed)}},
-			want: "Diagnosed a moment ago without a verdict (job diag-1 says why): search is not diagnosed again for 4m"},
+			want: "Diagnosed a moment ago without a verdict (job diag-1 says why): retry search after 4m"},
 		{name: "a run that failed says what to mend", verdict: unclear503, facts: facts{now: t0.Add(time.Minute), report: said, window: 5 * time.Minute,
 			jobs: []jobFact{jobOf("diag-1", said, "http-5xx", failed, decided(v1alpha1.RunTerminate))}},
-			want: "Diagnosed a moment ago without a verdict (job diag-1 says why): search is not diagnosed again for 4m. Its run failed: mend the key"},
+			want: "Diagnosed a moment ago without a verdict (job diag-1 says why): retry search after 4m. Its run failed: mend the key"},
 		{name: "a run that just failed does, too", verdict: unclear503, facts: facts{now: t0.Add(10 * time.Second), report: said,
 			jobs: []jobFact{jobOf("diag-1", said, "http-5xx", failed, decided(v1alpha1.RunPreserve))}},
-			want: "Diagnosed a moment ago as job diag-1, which says what was found: search is not diagnosed again for 20s. Its run failed: mend the key"},
+			want: "Diagnosed a moment ago as job diag-1: do not call search again for 20s. Its run failed: mend the key"},
 		{name: "a run that is tried once more", verdict: unclear503, facts: facts{now: t0, report: said, jobs: []jobFact{jobOf("diag-1", said, "http-5xx", decided(v1alpha1.RunRetry))}},
 			want: "Diagnosis pending as job diag-1: do not call search again before it ends; it usually takes less than 30s. Its run failed and is tried once more at 2026-05-23T14:00:30Z"},
 		{name: "a verdict after a retry says nothing of the failure", verdict: unclear503, facts: facts{now: t0.Add(10 * time.Second), report: said,
 			jobs: []jobFact{jobOf("diag-1", said, "http-5xx", diagnosed(v1alpha1.Intermittent), decided(v1alpha1.RunRetry))}},
-			want: "Diagnosed a moment ago as job diag-1, which says what was found: search is not diagnosed again for 20s"},
+			want: "Diagnosed a moment ago as job diag-1: do not call search again for 20s"},
+		{name: "a diagnosis that just ended says what it found", verdict: unclear503, facts: facts{now: t0.Add(10 * time.Second), report: said,
+			jobs: []jobFact{jobOf("diag-1", said, "http-5xx", diagnosed(v1alpha1.Unclear), noted("Nothing could be probed."))}},
+			want: "Diagnosed a moment ago as job diag-1: do not call search again for 20s. Found: Nothing could be probed."},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d := describeCase(tc.verdict, tc.facts)
@@ -165,7 +173,7 @@ func TestOriginal(t *testing.T) {
 
 func TestWait(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-time.Second: "a moment", 0: "a moment", time.Second - 1: "a moment", time.Second: "1s", 1400 * time.Millisecond: "1s", 90 * time.Second: "1m30s",
+		-time.Second: "a moment", 0: "a moment", time.Second - 1: "a moment", time.Second: "1s", 1400 * time.Millisecond: "2s", 90 * time.Second: "1m30s",
 		time.Minute - time.Millisecond: "1m", time.Hour: "1h", time.Hour + time.Second: "1h1s", 24*time.Hour - time.Minute: "23h59m", 24 * time.Hour: "24h",
 	} {
 		if got := wait(d); got != want {

@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -10,9 +9,6 @@ import (
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/classify"
 )
-
-// signature is what the API accepts as ErrorSignature.
-var signature = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,118}[A-Za-z0-9])?$`)
 
 // holdAdjustments takes the cooldowns that may be applied, at most maxAdjustments. One for the user goes to the
 // user's row, any other to the verdict's. A verdict that found nothing out, or that the tool works, sets none.
@@ -46,7 +42,7 @@ func (v *verdict) adjustment(a v1alpha1.CooldownAdjustment) (adjusted adjustment
 	wait, err := classify.ParseDuration(a.Duration)
 	key, exists := v.key, v.hasRow
 	switch {
-	case !signature.MatchString(string(a.ErrorSignature)) || a.ErrorSignature == v1alpha1.SignatureRecheck:
+	case !a.ErrorSignature.Valid() || a.ErrorSignature == v1alpha1.SignatureRecheck:
 		return adjusted, "without an error signature"
 	case err != nil || wait < time.Second:
 		return adjusted, "without a duration of a second or more"

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -217,8 +218,9 @@ func (s *Store) announceState(row *v1alpha1.ToolHealth, before v1alpha1.State) {
 	if at := row.Status.ExpectedRecoveryAt; at != nil {
 		until = ", expected to recover at " + stamp(at)
 	}
+	// A rule need not have a note: then its signature says why.
 	s.recorder.Eventf(row, nil, kind, v1alpha1.EventStateChanged, "Diagnose", "%s",
-		text.Cut(fmt.Sprintf("%s to %s by %s: %s: %s%s", before, state, d.By, d.Classification, d.Note, until), 1000))
+		text.Cut(fmt.Sprintf("%s to %s by %s: %s: %s%s", before, state, d.By, d.Classification, strings.TrimSuffix(cmp.Or(d.Note, string(d.ErrorSignature)), "."), until), 1000))
 }
 
 // latest returns a row as it was last written; nil: it is gone.

@@ -169,6 +169,28 @@ func TestARowIsCreatedAndThenChanged(t *testing.T) {
 	}
 }
 
+// A rule need not have a note: its signature says why then.
+func TestAnEventSaysWhyWithoutANote(t *testing.T) {
+	w := newWorld(t, health.StoreOptions{}, interceptor.Funcs{})
+	finding := health.Finding{State: v1alpha1.StateDown, Classification: v1alpha1.TechnicallyBroken, Signature: "connect-refused", By: "agrajag-checker/connect-refused"}
+	recovery := time.Date(2026, 5, 23, 15, 0, 0, 0, time.UTC)
+	if err := w.store.Apply(t.Context(), w.key("mcp_search"), health.Mark(finding)); err != nil {
+		t.Fatal(err)
+	}
+	want := "Warning StateChanged unknown to DOWN by agrajag-checker/connect-refused: TECHNICALLY_BROKEN: connect-refused"
+	if diff := cmp.Diff(want, <-w.recorder.Events); diff != "" {
+		t.Errorf("the Event (-want +got):\n%s", diff)
+	}
+	finding = health.Finding{State: v1alpha1.StateDegraded, Classification: v1alpha1.Intermittent, Note: "It is slow.", By: "ops", RecoveryAt: recovery}
+	if err := w.store.Apply(t.Context(), w.key("mcp_search"), health.Mark(finding)); err != nil {
+		t.Fatal(err)
+	}
+	want = "Warning StateChanged DOWN to DEGRADED by ops: INTERMITTENT: It is slow, expected to recover at 2026-05-23T15:00:00Z"
+	if diff := cmp.Diff(want, <-w.recorder.Events); diff != "" {
+		t.Errorf("the Event of a note that is a sentence (-want +got):\n%s", diff)
+	}
+}
+
 func TestWhatAUserIsToDoIsToldOnce(t *testing.T) {
 	w := newWorld(t, health.StoreOptions{}, interceptor.Funcs{})
 	key := health.Key{Namespace: w.namespace, Scope: v1alpha1.ScopeUser, ScopeID: "alice", Tool: "mcp_search"}

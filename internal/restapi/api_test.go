@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,11 +27,18 @@ func TestEveryRouteIsDocumentedAndNoOther(t *testing.T) {
 	served := []string{"GET /openapi.yaml"}
 	var documented []string
 	for _, r := range routes {
-		served = append(served, r.method+" "+r.path)
+		served = append(served, strings.Join(append([]string{r.method, r.path}, slices.Sorted(slices.Values(r.query))...), " "))
 	}
 	for path, item := range w.document.Paths.Map() {
-		for method := range item.Operations() {
-			documented = append(documented, method+" "+path)
+		for method, operation := range item.Operations() {
+			var query []string
+			for _, parameter := range slices.Concat(item.Parameters, operation.Parameters) {
+				if parameter.Value.In == "query" {
+					query = append(query, parameter.Value.Name)
+				}
+			}
+			slices.Sort(query)
+			documented = append(documented, strings.Join(append([]string{method, path}, query...), " "))
 		}
 	}
 	slices.Sort(served)
@@ -95,6 +103,19 @@ func TestAnUnclearErrorBecomesOneJobOfTheCaller(t *testing.T) {
 	})
 	if len(p.jobs()) != 1 {
 		t.Error("a second job was made")
+	}
+}
+
+// Where the API server refuses the job for good, nobody is told to wait for it.
+func TestAJobThatIsRefusedIsNotPending(t *testing.T) {
+	p := newWorld(t).project("")
+	token := p.runtime()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.name}}
+	must(t, env.Admin.Delete(t.Context(), namespace)) // Nothing is created in it from now on.
+	eventually(t, "the job to be refused", func() bool { return !p.report(token, status("search", 503)).Stored })
+	v := p.report(token, status("search", 503))
+	if v.Outcome != "Pending" || v.DiagnosisPending || v.Job != "" || v.RetryAfterSeconds != 30 || !strings.HasPrefix(v.Message, "Not diagnosed: the error of search is unclear") {
+		t.Errorf("verdict %+v", v)
 	}
 }
 
@@ -176,6 +197,7 @@ func TestEvents(t *testing.T) {
 		"a client's tool without its session": {Type: rest.ConnectionClosed, ToolNames: []string{"client_x"}},
 		"no tools":                            {Type: rest.ConnectionClosed},
 		"no session":                          {Type: rest.SessionEnded},
+		"a session that ends with tools":      {Type: rest.SessionEnded, OriginatingSessionID: "s1", ToolNames: []string{"client_x"}},
 		"no type":                             {ToolNames: []string{"mcp_a"}},
 	} {
 		if got := p.do(token, http.MethodPost, "/v1/projects/"+p.name+"/events", bad); got.Status != http.StatusBadRequest {
@@ -263,6 +285,10 @@ func TestARecheckWaitsOrDoesNot(t *testing.T) {
 	p.do(token, http.MethodPost, "/brain/acme/tools/other/recheck?scope=PROJECT&scopeId="+p.name+"&wait=30s", nil).into(http.StatusOK, &r)
 	if !r.Done {
 		t.Errorf("under the specification's path: %+v", r)
+	}
+	p.do(token, http.MethodPost, "/v1/projects/"+p.name+"/tools/search/recheck?user=alice&wait=30s", nil).into(http.StatusOK, &r)
+	if !r.Done || r.Job == first {
+		t.Errorf("for a user it is looked at as that user: %+v", r)
 	}
 	if got := p.do(token, http.MethodPost, "/brain/other/tools/other/recheck?scopeId="+p.name, nil); got.Status != http.StatusNotFound {
 		t.Errorf("of another tenant: %d", got.Status)

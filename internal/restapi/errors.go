@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,7 +17,9 @@ import (
 	"github.com/agrajag-dev/agrajag/api/rest"
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/checker"
+	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/redact"
+	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
 // postErrors answers a report, or a list of them.
@@ -91,8 +94,14 @@ func (s *Server) jobOf(ctx context.Context, project string, who Identity, r rest
 		},
 	}
 	redact.Job(job)
+	if equality.Semantic.DeepEqual(job.Spec.Error, &v1alpha1.ToolError{}) { // The schema refuses it, too.
+		return nil, errNothingSaid
+	}
 	return job, nil
 }
+
+// errNothingSaid refuses a report of an error that has no part which can be used.
+var errNothingSaid = invalid("error", "say what the failed call answered: httpStatus, body, message, exceptionTypes or errorCode")
 
 // first returns the first of joined problems: one is enough to mend.
 func first(err error) error {
@@ -118,7 +127,7 @@ func checkScope(scope v1alpha1.Scope, r rest.Report) error {
 // errorOf returns a reported error.
 func errorOf(e *rest.ToolError) (*v1alpha1.ToolError, error) {
 	if e == nil {
-		return nil, invalid("error", "say what the failed call answered")
+		return nil, errNothingSaid
 	}
 	if e.HTTPStatus != 0 && (e.HTTPStatus < 100 || e.HTTPStatus > 999) {
 		return nil, invalid("error.httpStatus", "must be from 100 to 999, not %d", e.HTTPStatus)
@@ -157,10 +166,15 @@ func (s *Server) report(ctx context.Context, job *v1alpha1.DiagnosisJob, id stri
 		v.StoreError = s.Late.Do(ctx, lateKey(d), follow)
 		v.Stored = v.StoreError == ""
 	}
-	if d.Outcome == checker.Pending {
+	switch {
+	case d.Outcome != checker.Pending:
+	case v.Stored || v.StoreError == storedLater:
 		if v.Job, err = s.Checker.NameFor(ctx, r.Project, d.Key); err != nil {
 			return rest.Verdict{}, err
 		}
+	default: // No job: nothing looks at it.
+		v.DiagnosisPending = false
+		v.Message = fmt.Sprintf("Not diagnosed: the error of %s is unclear (rule %s), and %s. Do not call it again for %ds", text.Plain(r.Tool, maxTool), v.RuleID, v.StoreError, v.RetryAfterSeconds)
 	}
 	if d.Outcome == checker.Classified && v.Stored {
 		view, err := s.Checker.Health(ctx, checker.Caller{Project: r.Project, User: r.User, Session: r.Session}, r.Tool)
@@ -240,12 +254,7 @@ func verdictOf(d checker.Decision) rest.Verdict {
 	return rest.Verdict{
 		Outcome: string(d.Outcome), RuleID: d.Verdict.RuleID, Signature: string(d.Verdict.Signature),
 		Classification: string(d.Class), State: string(d.Health.State), Scope: string(d.Scope), Action: string(d.Verdict.Action),
-		RetryAfterSeconds: seconds(d.RetryAfter), DiagnosisPending: d.Outcome == checker.Pending || d.Outcome == checker.Coalesced && !d.JobEnded,
+		RetryAfterSeconds: health.Seconds(d.RetryAfter), DiagnosisPending: d.DiagnosisPending(),
 		Job: d.Job, ToolKnown: d.ToolKnown, Stored: true, Message: d.Message, UserActionHint: d.Hint,
 	}
-}
-
-// seconds rounds a wait up: who comes back that much later is not too early.
-func seconds(d time.Duration) int64 {
-	return int64((max(d, 0) + time.Second - 1) / time.Second)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/agrajag-dev/agrajag/api/rest"
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/checker"
+	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/redact"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
 	"github.com/agrajag-dev/agrajag/internal/text"
@@ -31,7 +32,7 @@ func (s *Server) postSuccesses(r *http.Request, who Identity) (answer, error) {
 		return answer{}, err
 	}
 	if err := errors.Join(checkTool("toolName", success.ToolName), checkID("originatingUserId", success.OriginatingUserID),
-		checkID("originatingSessionId", success.OriginatingSessionID), checkID("errorSignature", success.ErrorSignature)); err != nil {
+		checkID("originatingSessionId", success.OriginatingSessionID), checkSignature("errorSignature", v1alpha1.ErrorSignature(success.ErrorSignature))); err != nil {
 		return answer{}, first(err)
 	}
 	caller := checker.Caller{Project: r.PathValue("project"), User: success.OriginatingUserID, Session: success.OriginatingSessionID}
@@ -48,7 +49,7 @@ func (s *Server) postSuccesses(r *http.Request, who Identity) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: healthOf(success.ToolName, rows, s.Clock.Now())}, nil
+	return answer{status: http.StatusOK, body: health.Told(success.ToolName, rows, s.Clock.Now())}, nil
 }
 
 // postEvents records that a connection closed or opened again, or that a session ended.
@@ -109,10 +110,13 @@ func checkEvent(event rest.Event) error {
 		if event.OriginatingSessionID == "" {
 			return invalid("originatingSessionId", "say which session ended")
 		}
+		if len(event.ToolNames) > 0 {
+			return invalid("toolNames", "must be empty: the rows of all the session's tools go")
+		}
 		return nil
 	case rest.ConnectionClosed, rest.ConnectionReopened:
 	default:
-		return invalid("type", "must be %s, %s or %s, not %q", rest.ConnectionClosed, rest.ConnectionReopened, rest.SessionEnded, text.Plain(event.Type, 64))
+		return invalid("type", "must be %s, %s or %s", rest.ConnectionClosed, rest.ConnectionReopened, rest.SessionEnded)
 	}
 	if len(event.ToolNames) == 0 || len(event.ToolNames) > maxEventTools {
 		return invalid("toolNames", "must name 1 to %d tools", maxEventTools)

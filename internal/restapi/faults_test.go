@@ -121,7 +121,7 @@ func TestLate(t *testing.T) {
 func TestRequestsThatCannotBeAnswered(t *testing.T) {
 	p := newWorld(t).project("")
 	token := p.runtime()
-	errorsPath := "/v1/projects/" + p.name + "/errors"
+	errorsPath, successesPath := "/v1/projects/"+p.name+"/errors", "/v1/projects/"+p.name+"/successes"
 	valid := `{"toolName":"search","error":{"httpStatus":403}}`
 	for _, tc := range []struct {
 		name, method, path, body, contentType string
@@ -129,12 +129,27 @@ func TestRequestsThatCannotBeAnswered(t *testing.T) {
 		says                                  string
 	}{
 		{"another content type", http.MethodPost, errorsPath, valid, "text/plain", http.StatusUnsupportedMediaType, "application/json"},
-		{"no JSON", http.MethodPost, errorsPath, "nonsense", "application/json", http.StatusBadRequest, "cannot be read"},
+		{"no JSON", http.MethodPost, errorsPath, "nonsense", "application/json", http.StatusBadRequest, "no JSON from byte 2 on"},
+		{"nothing", http.MethodPost, errorsPath, "", "application/json", http.StatusBadRequest, "it is empty"},
+		{"half a body", http.MethodPost, errorsPath, valid[:20], "application/json", http.StatusBadRequest, "ends in the middle"},
+		{"a status as text", http.MethodPost, errorsPath, `{"toolName":"search","error":{"httpStatus":"403"}}`, "application/json", http.StatusBadRequest, "error.httpStatus must be a whole number, not string"},
+		{"a number for a body", http.MethodPost, errorsPath, `{"toolName":"search","error":{"body":403}}`, "application/json", http.StatusBadRequest, "error.body must be a string, not number"},
+		{"a text for a report", http.MethodPost, errorsPath, `"search"`, "application/json", http.StatusBadRequest, "it must be an object, not string"},
+		{"a time without seconds", http.MethodPost, errorsPath, `{"toolName":"search","error":{"date":"2026-05-23T15:00Z"}}`, "application/json", http.StatusBadRequest, "2026-05-23T15:00:00Z"},
+		{"a number for a time", http.MethodPost, errorsPath, `{"toolName":"search","error":{"date":5}}`, "application/json", http.StatusBadRequest, "a value is not of its kind"},
+		{"a field whose name may be a secret", http.MethodPost, errorsPath, `{"sk-1234567890":1}`, "application/json", http.StatusBadRequest, "there is no such field"},
 		{"two values", http.MethodPost, errorsPath, valid + valid, "application/json", http.StatusBadRequest, "more than one"},
-		{"a field that is none", http.MethodPost, errorsPath, `{"tool":"search"}`, "application/json", http.StatusBadRequest, `unknown field "tool"`},
-		{"a reporter of one's own choice", http.MethodPost, errorsPath, `{"toolName":"search","reporter":"admin","error":{"httpStatus":403}}`, "application/json", http.StatusBadRequest, "unknown field"},
+		{"a field that is none", http.MethodPost, errorsPath, `{"tool":"search"}`, "application/json", http.StatusBadRequest, `there is no such field "tool"`},
+		{"a reporter of one's own choice", http.MethodPost, errorsPath, `{"toolName":"search","reporter":"admin","error":{"httpStatus":403}}`, "application/json", http.StatusBadRequest, `no such field "reporter"`},
 		{"invalid UTF-8", http.MethodPost, errorsPath, "{\"toolName\":\"se\xffrch\"}", "application/json", http.StatusBadRequest, "UTF-8"},
 		{"megabytes", http.MethodPost, errorsPath, `{"note":"` + strings.Repeat("a", maxBody) + `"}`, "application/json", http.StatusRequestEntityTooLarge, "at most 1048576 bytes"},
+		{"an error that says nothing", http.MethodPost, errorsPath, `{"toolName":"search","error":{}}`, "application/json", http.StatusBadRequest, "error: say what"},
+		{"an error of parts that are dropped", http.MethodPost, errorsPath, `{"toolName":"search","error":{"headers":{"":"x"},"exceptionTypes":[""]}}`, "application/json", http.StatusBadRequest, "error: say what"},
+		{"a signature that is none", http.MethodPost, successesPath, `{"toolName":"search","errorSignature":"no such thing"}`, "application/json", http.StatusBadRequest, "errorSignature: must be a signature"},
+		{"a parameter that is none", http.MethodGet, "/v1/projects/" + p.name + "/tools?usr=alice", "", "", http.StatusBadRequest, `no such parameter "usr": use user, session, tool`},
+		{"a parameter where there is none", http.MethodPost, errorsPath + "?user=alice", valid, "application/json", http.StatusBadRequest, "in the body"},
+		{"a tool's name that is missing", http.MethodGet, "/v1/projects/" + p.name + "/tools//health", "", "", http.StatusNotFound, "percent-encode"},
+		{"a tool's name of dots", http.MethodPost, "/v1/projects/" + p.name + "/tools/../recheck", "", "", http.StatusNotFound, "percent-encode"},
 		{"no error", http.MethodPost, errorsPath, `{"toolName":"search"}`, "application/json", http.StatusBadRequest, "error: say what"},
 		{"no tool", http.MethodPost, errorsPath, `{"error":{"httpStatus":403}}`, "application/json", http.StatusBadRequest, "toolName"},
 		{"a control character in the tool's name", http.MethodPost, errorsPath, `{"toolName":"a\u0000b","error":{"httpStatus":403}}`, "application/json", http.StatusBadRequest, "toolName"},

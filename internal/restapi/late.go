@@ -65,7 +65,7 @@ func (l *Late) Do(ctx context.Context, key string, do func(context.Context) erro
 			return ""
 		}
 		if !isAway(err) {
-			logf.FromContext(ctx).Error(err, "Report not stored")
+			logf.FromContext(ctx).Error(logged(err), "Report not stored")
 			return "it cannot be stored: " + reason(err)
 		}
 	}
@@ -153,7 +153,7 @@ func (l *Late) catchUp(ctx context.Context) {
 			delete(l.waiting, key)
 			l.away = time.Time{}
 		case !isAway(err) || l.clock.Since(write.since) >= lateFor:
-			logf.FromContext(ctx).Error(err, "Report not stored", "since", write.since)
+			logf.FromContext(ctx).Error(logged(err), "Report not stored", "since", write.since)
 			delete(l.waiting, key)
 		default:
 			l.away = l.clock.Now()

@@ -14,6 +14,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/agrajag-dev/agrajag/api/rest"
+	"github.com/agrajag-dev/agrajag/internal/redact"
 	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
@@ -53,7 +54,7 @@ func asProblem(err error) *problemError {
 func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	p := asProblem(err)
 	if p.status >= http.StatusInternalServerError {
-		logf.FromContext(r.Context()).Error(err, "Request not answered", "method", r.Method, "pattern", r.Pattern)
+		logf.FromContext(r.Context()).Error(logged(err), "Request not answered", "method", r.Method, "pattern", r.Pattern)
 	}
 	if p.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="agrajag"`)
@@ -65,9 +66,12 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "5")
 	}
 	write(w, p.status, "application/problem+json", rest.Problem{
-		Type: typePrefix + p.kind, Title: http.StatusText(p.status), Status: p.status, Detail: text.Plain(p.detail, 500),
+		Type: typePrefix + p.kind, Title: http.StatusText(p.status), Status: p.status, Detail: text.Plain(redact.Text(p.detail), 500),
 	})
 }
+
+// logged is an error as it may be logged: the API server quotes what it refuses.
+func logged(err error) error { return errors.New(redact.Text(err.Error())) }
 
 // writeAnswer answers with JSON, or with 304 where the caller has it already.
 func writeAnswer(w http.ResponseWriter, r *http.Request, a answer) {

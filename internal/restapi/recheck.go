@@ -14,6 +14,7 @@ import (
 	"github.com/agrajag-dev/agrajag/api/rest"
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/checker"
+	"github.com/agrajag-dev/agrajag/internal/health"
 )
 
 const (
@@ -86,7 +87,7 @@ func (s *Server) postRecheck(r *http.Request, who Identity) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	result.Health = healthOf(tool, rows, s.Clock.Now())
+	result.Health = health.Told(tool, rows, s.Clock.Now())
 	status := http.StatusOK
 	if !result.Done {
 		status = http.StatusAccepted

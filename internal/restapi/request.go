@@ -1,15 +1,15 @@
 package restapi
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"regexp"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -47,16 +47,17 @@ func readBody(r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// decode reads JSON into a value, and refuses fields that it does not know: a typing error would be a report that
-// says less than it seems to.
-func decode(body []byte, into any) error {
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(into); err != nil {
-		return problem(http.StatusBadRequest, "json", "the body cannot be read: %v", err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return problem(http.StatusBadRequest, "json", "the body holds more than one JSON value")
+// checkQuery refuses parameters that an operation does not know, as decode does fields: who writes ?usr=alice would be
+// told of nobody's health.
+func checkQuery(r *http.Request, known []string) error {
+	for name := range r.URL.Query() {
+		if slices.Contains(known, name) {
+			continue
+		}
+		if len(known) == 0 {
+			return invalid("query", "there is no such parameter%s: all is said in the body", quoted(name))
+		}
+		return invalid("query", "there is no such parameter%s: use %s", quoted(name), strings.Join(known, ", "))
 	}
 	return nil
 }
@@ -78,6 +79,14 @@ func invalid(field, format string, args ...any) error {
 func checkTool(field, name string) error {
 	if utf8.RuneCountInString(name) > maxTool || !utf8.ValidString(name) || !toolName.MatchString(name) {
 		return invalid(field, "must have 1 to %d characters, begin and end with a visible one and hold no control characters", maxTool)
+	}
+	return nil
+}
+
+// checkSignature says what is wrong with the signature of an error; empty: none is said.
+func checkSignature(field string, signature v1alpha1.ErrorSignature) error {
+	if signature != "" && !signature.Valid() {
+		return invalid(field, "must be a signature as a verdict has it: 1 to 120 letters, digits, '-', '_' and '.', with a letter or digit at both ends")
 	}
 	return nil
 }
@@ -105,7 +114,7 @@ func scopeOf(field, value string) (v1alpha1.Scope, error) {
 		scope = v1alpha1.ScopeProject
 	}
 	if scope.Width() < 0 {
-		return "", invalid(field, "must be one of %v, not %q", v1alpha1.Scopes(), value)
+		return "", invalid(field, "must be one of %v", v1alpha1.Scopes())
 	}
 	return scope, nil
 }

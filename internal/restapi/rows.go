@@ -9,9 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agrajag-dev/agrajag/api/rest"
@@ -20,7 +18,6 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/registry"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
-	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
 // maxTools bounds the tools that one answer lists.
@@ -55,7 +52,7 @@ func (s *Server) getHealth(r *http.Request, who Identity) (answer, error) {
 		return answer{}, err
 	}
 	tag := sha256.New()
-	h := healthOf(tool, rows, now)
+	h := health.Told(tool, rows, now)
 	identify(tag, h, rows)
 	return answer{status: http.StatusOK, body: h, etag: etagOf(tag.Sum(nil))}, nil
 }
@@ -89,7 +86,7 @@ func (s *Server) getTools(r *http.Request, who Identity) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		h := healthOf(name, rows, now)
+		h := health.Told(name, rows, now)
 		identify(tag, h, rows)
 		list.Items = append(list.Items, h)
 	}
@@ -134,42 +131,3 @@ func identify(tag io.Writer, h rest.Health, rows []*v1alpha1.ToolHealth) {
 }
 
 func etagOf(sum []byte) string { return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` }
-
-// healthOf tells what a caller's rows say about a tool.
-func healthOf(tool string, rows []*v1alpha1.ToolHealth, now time.Time) rest.Health {
-	view := health.Effective(rows, now)
-	h := rest.Health{ToolName: tool, State: string(view.State), Retesting: view.Retesting, Overridden: view.Overridden, Text: view.Suffix()}
-	if at := view.RecoveryAt(); at != nil {
-		h.ExpectedRecoveryAt = &at.Time
-		h.RetryAfterSeconds = seconds(at.Sub(now))
-	}
-	if row := view.Row; row != nil {
-		h.Scope = string(row.Spec.Scope)
-		h.Since, h.LastCheckedAt = timeOf(row.Status.Since), timeOf(row.Status.LastCheckedAt)
-		switch last := row.Status.LastDiagnosis; {
-		case view.Overridden:
-			h.Note = text.Plain(row.Spec.Override.Reason, 200)
-		case last != nil:
-			h.Classification, h.Note, h.UserActionHint = string(last.Classification), last.Note, last.UserActionHint
-		}
-	}
-	for _, row := range rows {
-		if row == nil {
-			continue
-		}
-		for _, c := range row.Status.Cooldowns {
-			if c.Until.After(now) {
-				h.Cooldowns = append(h.Cooldowns, rest.Cooldown{Signature: string(c.ErrorSignature), Scope: string(row.Spec.Scope),
-					Classification: string(c.Classification), RetryAfterSeconds: seconds(c.Until.Sub(now))})
-			}
-		}
-	}
-	return h
-}
-
-func timeOf(t *metav1.Time) *time.Time {
-	if t == nil {
-		return nil
-	}
-	return &t.Time
-}

@@ -4,6 +4,8 @@ package restapi
 
 import (
 	"net/http"
+	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,18 +52,20 @@ type Server struct {
 type route struct {
 	method, path string
 	handle       func(*Server, *http.Request, Identity) (answer, error)
+	// query names the parameters that the query may have.
+	query []string
 }
 
 var routes = []route{
-	{http.MethodPost, "/v1/projects/{project}/errors", (*Server).postErrors},
-	{http.MethodPost, "/v1/projects/{project}/successes", (*Server).postSuccesses},
-	{http.MethodPost, "/v1/projects/{project}/events", (*Server).postEvents},
-	{http.MethodGet, "/v1/projects/{project}/tools", (*Server).getTools},
-	{http.MethodGet, "/v1/projects/{project}/tools/{tool}/health", (*Server).getHealth},
-	{http.MethodGet, "/v1/projects/{project}/health", (*Server).getHealth},
-	{http.MethodPost, "/v1/projects/{project}/tools/{tool}/recheck", (*Server).postRecheck},
-	{http.MethodPost, "/v1/projects/{project}/recheck", (*Server).postRecheck},
-	{http.MethodPost, "/brain/{tenant}/tools/{tool}/recheck", (*Server).postRecheckOfTenant},
+	{http.MethodPost, "/v1/projects/{project}/errors", (*Server).postErrors, nil},
+	{http.MethodPost, "/v1/projects/{project}/successes", (*Server).postSuccesses, nil},
+	{http.MethodPost, "/v1/projects/{project}/events", (*Server).postEvents, nil},
+	{http.MethodGet, "/v1/projects/{project}/tools", (*Server).getTools, []string{"user", "session", "tool"}},
+	{http.MethodGet, "/v1/projects/{project}/tools/{tool}/health", (*Server).getHealth, []string{"user", "session"}},
+	{http.MethodGet, "/v1/projects/{project}/health", (*Server).getHealth, []string{"tool", "user", "session"}},
+	{http.MethodPost, "/v1/projects/{project}/tools/{tool}/recheck", (*Server).postRecheck, []string{"scope", "user", "session", "wait"}},
+	{http.MethodPost, "/v1/projects/{project}/recheck", (*Server).postRecheck, []string{"tool", "scope", "user", "session", "wait"}},
+	{http.MethodPost, "/brain/{tenant}/tools/{tool}/recheck", (*Server).postRecheckOfTenant, []string{"scope", "scopeId", "user", "session", "wait"}},
 }
 
 // answer is what a request is answered with, as JSON.
@@ -80,7 +84,18 @@ func (s *Server) Handler() http.Handler {
 	}
 	mux.HandleFunc("GET /openapi.yaml", serveDocument)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { notRouted(w, r, mux) })
-	return bounded(mux)
+	return bounded(straight(mux))
+}
+
+// straight refuses paths that the mux would redirect to others: there a tool's name is missing, or was not encoded.
+func straight(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if escaped := r.URL.EscapedPath(); path.Clean(escaped) != strings.TrimSuffix(escaped, "/") && escaped != "/" {
+			writeProblem(w, r, problem(http.StatusNotFound, "not-found", "the path has an empty part, or one of dots: percent-encode a tool's name (. as %%2E), or use ?tool="))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // operation authenticates, answers and writes one kind of request.
@@ -99,7 +114,11 @@ func (s *Server) operation(r route) http.Handler {
 		if req.Body != nil {
 			req.Body = http.MaxBytesReader(w, req.Body, maxBody)
 		}
-		a, err := r.handle(s, req, who)
+		err = checkQuery(req, r.query)
+		var a answer
+		if err == nil {
+			a, err = r.handle(s, req, who)
+		}
 		if err != nil {
 			writeProblem(w, req, err)
 			return

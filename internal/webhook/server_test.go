@@ -347,7 +347,7 @@ func kubectl(t *testing.T) {
 	}{
 		{"a clear error", "search", 403, false, `^Error from server \(ToolErrorClassified\): error when creating "STDIN": admission webhook "answer\.reports\.tools\.agrajag\.dev" denied the request: USER_PERMISSION: the user may not do this with search: do not retry until access is granted \(rule http-403; the same answer for 24h\)\n$`},
 		{"the same again", "search", 403, false, `^Error from server \(ToolErrorClassified\): .* USER_PERMISSION: .* \(rule http-403; http-403 cools down for another (24h|23h59m\d+s)\)\. The tool said: HTTP 403 no\n$`},
-		{"an unclear error", "orders", 503, true, `^Warning: Diagnosis pending: the error of orders is unclear \(rule http-5xx, signature http-5xx\); see ToolHealth for what is found\ndiagnosisjob\.tools\.agrajag\.dev/diag-orders-[0-9a-f]{16} created\n$`},
+		{"an unclear error", "orders", 503, true, `^Warning: Diagnosis pending: the error of orders is unclear \(rule http-5xx, signature http-5xx\): do not call it again for 30s; see ToolHealth for what is found\ndiagnosisjob\.tools\.agrajag\.dev/diag-orders-[0-9a-f]{16} created\n$`},
 	} {
 		output, created := create(tc.tool, tc.status)
 		if created != tc.created || !regexp.MustCompile(tc.want).MatchString(output) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/checker"
+	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/redact"
 	"github.com/agrajag-dev/agrajag/internal/text"
 )
@@ -166,10 +167,8 @@ func refusal(job *v1alpha1.DiagnosisJob, d checker.Decision) admission.Response 
 	}}
 }
 
-// seconds rounds a wait up: who comes back that much later is not too early.
-func seconds(d time.Duration) int32 {
-	return int32(min((max(d, 0)+time.Second-1)/time.Second, math.MaxInt32))
-}
+// seconds is a wait as a Status holds it.
+func seconds(d time.Duration) int32 { return int32(min(health.Seconds(d), math.MaxInt32)) }
 
 // causes tells a decision to machines, one fact a cause.
 func causes(d checker.Decision) []metav1.StatusCause {
@@ -179,6 +178,10 @@ func causes(d checker.Decision) []metav1.StatusCause {
 		{"RuleID", d.Verdict.RuleID},
 		{"ErrorSignature", string(d.Verdict.Signature)},
 		{"State", string(d.Health.State)},
+		{"Scope", string(d.Scope)},
+		{"Action", string(d.Verdict.Action)},
+		{"DiagnosisPending", fmt.Sprint(d.DiagnosisPending())},
+		{"ToolKnown", fmt.Sprint(d.ToolKnown)},
 		{"Job", d.Job},
 		{"UserActionHint", d.Hint},
 		{"RetryAfterSeconds", fmt.Sprint(seconds(d.RetryAfter))},

@@ -205,9 +205,9 @@ func TestTheAnswererCleansWhatItRepeats(t *testing.T) {
 
 func TestRefusal(t *testing.T) {
 	job := &v1alpha1.DiagnosisJob{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}
-	verdict := classify.Verdict{RuleID: "http-403", Signature: "http-403", Class: v1alpha1.UserPermission}
+	verdict := classify.Verdict{RuleID: "http-403", Signature: "http-403", Class: v1alpha1.UserPermission, Action: v1alpha1.HealthActionNone}
 	base := checker.Decision{Outcome: checker.Classified, Verdict: verdict, Class: verdict.Class, Health: health.View{State: v1alpha1.StateOK},
-		RetryAfter: 90 * time.Second, Message: "what it is", Hint: "what to do"}
+		RetryAfter: 90 * time.Second, Message: "what it is", Hint: "what to do", Scope: v1alpha1.ScopeUser, ToolKnown: true}
 	with := func(edit func(*checker.Decision)) checker.Decision { d := base; edit(&d); return d }
 	cause := func(pairs ...string) (causes []metav1.StatusCause) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -223,13 +223,13 @@ func TestRefusal(t *testing.T) {
 		wantCauses []metav1.StatusCause
 	}{
 		{"a verdict", base, "ToolErrorClassified", 90,
-			cause("Outcome", "Classified", "Classification", "USER_PERMISSION", "RuleID", "http-403", "ErrorSignature", "http-403", "State", "OK", "UserActionHint", "what to do", "RetryAfterSeconds", "90")},
+			cause("Outcome", "Classified", "Classification", "USER_PERMISSION", "RuleID", "http-403", "ErrorSignature", "http-403", "State", "OK", "Scope", "USER", "Action", "none", "DiagnosisPending", "false", "ToolKnown", "true", "UserActionHint", "what to do", "RetryAfterSeconds", "90")},
 		{"a job under way", with(func(d *checker.Decision) {
 			d.Outcome, d.Class, d.Job, d.Hint = checker.Coalesced, v1alpha1.Unclear, "diag-1", ""
 		}), "ToolErrorCoalesced", 90,
-			cause("Outcome", "Coalesced", "Classification", "UNCLEAR", "RuleID", "http-403", "ErrorSignature", "http-403", "State", "OK", "Job", "diag-1", "RetryAfterSeconds", "90")},
+			cause("Outcome", "Coalesced", "Classification", "UNCLEAR", "RuleID", "http-403", "ErrorSignature", "http-403", "State", "OK", "Scope", "USER", "Action", "none", "DiagnosisPending", "true", "ToolKnown", "true", "Job", "diag-1", "RetryAfterSeconds", "90")},
 		{"a verdict in force", with(func(d *checker.Decision) { d.Outcome, d.Health.State = checker.AlreadyDiagnosed, v1alpha1.StateDown }), "ToolErrorClassified", 90,
-			cause("Outcome", "AlreadyDiagnosed", "Classification", "USER_PERMISSION", "RuleID", "http-403", "ErrorSignature", "http-403", "State", "DOWN", "UserActionHint", "what to do", "RetryAfterSeconds", "90")},
+			cause("Outcome", "AlreadyDiagnosed", "Classification", "USER_PERMISSION", "RuleID", "http-403", "ErrorSignature", "http-403", "State", "DOWN", "Scope", "USER", "Action", "none", "DiagnosisPending", "false", "ToolKnown", "true", "UserActionHint", "what to do", "RetryAfterSeconds", "90")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			want := metav1.Status{Status: "Failure", Code: http.StatusUnprocessableEntity, Reason: tc.wantReason, Message: "what it is",
