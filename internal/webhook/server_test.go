@@ -50,7 +50,7 @@ func TestWebhooksServed(t *testing.T) {
 		{"mistakes that got in hold up nothing but the rules", mistaken},
 		{"who writes rules is warned of what they do not do", warnedOfRules},
 		{"warnings are few", fewWarnings},
-		{"the largest set of rules is judged in time", largeSet},
+		{"the largest set of rules is accepted", largestAccepted},
 	} {
 		t.Run(tc.name, tc.test)
 	}
