@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"mime"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
 // closeGrace is how long the closing of an MCP session may take after the probe.
@@ -54,9 +57,23 @@ func (r *run) mcp(parent, ctx context.Context, input Input) Result {
 	e := &v1alpha1.ToolError{Message: err.Error(), ExceptionTypes: exceptionTypes(err), ErrorCode: rpcCode(err)}
 	if e.ErrorCode == "" {
 		// No error that the server gave, but what the SDK thinks of an answer.
-		e.Message = "no usable MCP answer: " + messageOf(err)
+		e.Message = "no usable MCP answer: " + whyUnusable(a, err)
 	}
 	return r.failed(a, e)
+}
+
+// whyUnusable says what is wrong with an answer that the SDK could not use. The SDK has two ways to say that an answer is none
+// of MCP, one of them that the connection was closed, and which comes first is chance.
+func whyUnusable(a *answer, err error) string {
+	if a == nil || a.status != http.StatusOK {
+		return messageOf(err)
+	}
+	stated := a.headers.Get("Content-Type")
+	kind, _, _ := mime.ParseMediaType(stated)
+	if kind == "application/json" || kind == "text/event-stream" {
+		return messageOf(err)
+	}
+	return fmt.Sprintf("unsupported content type %q", text.Plain(stated, maxHeaderName))
 }
 
 // call performs the exchange, and returns when the session is closed.
