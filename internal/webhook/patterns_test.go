@@ -217,7 +217,7 @@ func fewWarnings(t *testing.T) {
 }
 
 // largestSet holds as many rules as a set may, the last of which is never reached.
-func largestSet(t testing.TB) *v1alpha1.ErrorPatternSet {
+func largestSet() *v1alpha1.ErrorPatternSet {
 	set := project{namespace: "shop"}.rules("set")
 	set.APIVersion, set.Kind = v1alpha1.GroupVersion.String(), "ErrorPatternSet"
 	for i := range 1000 {
@@ -237,12 +237,12 @@ func largestAccepted(t *testing.T) {
 	p := newProject(t)
 	edith, _ := p.editor()
 	set := p.rules("shop")
-	set.Spec = largestSet(t).Spec
+	set.Spec = largestSet().Spec
 	must(t, edith.Create(t.Context(), set))
 }
 
 func TestTheLargestSetIsJudged(t *testing.T) {
-	got := judged(t, nil, nil, largestSet(t))
+	got := judged(t, nil, nil, largestSet())
 	if !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], `("rule-999"): is never reached: "rule-0"`) {
 		t.Errorf("allowed %t with warnings %q", got.Allowed, got.Warnings)
 	}
@@ -250,7 +250,7 @@ func TestTheLargestSetIsJudged(t *testing.T) {
 
 // BenchmarkJudge is what the largest set costs, the reading of its JSON included. The API server waits for two seconds.
 func BenchmarkJudge(b *testing.B) {
-	set := largestSet(b)
+	set := largestSet()
 	for b.Loop() {
 		judged(b, nil, nil, set)
 	}
