@@ -19,3 +19,12 @@ func TestANoteCutInsideAPlaceholderStaysAsItIs(t *testing.T) {
 		}
 	}
 }
+
+func TestABodyOfWhichOnlyPartWasReadSaysSo(t *testing.T) {
+	body := "Bearer " + strings.Repeat("Ab3dEf7h", 2500) + " " + strings.Repeat("plain words ", 4000)
+	e := &v1alpha1.ToolError{Body: body}
+	Error(e)
+	if len(e.Body) >= v1alpha1.MaxErrorBody || !strings.HasSuffix(e.Body, "…") || strings.Contains(e.Body, "Ab3dEf7h") {
+		t.Errorf("%d bytes, beginning %q, ending %q", len(e.Body), e.Body[:40], e.Body[max(0, len(e.Body)-20):])
+	}
+}

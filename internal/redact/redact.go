@@ -66,20 +66,18 @@ func hasWidth(r rune) bool {
 }
 
 const (
-	// minBeyond and maxBeyond bound how much more of a field is searched than is kept: a secret that begins before the cut
-	// must be seen whole to be known, and the longest, a private key of 4096 bits, has some 3 KiB. What lies behind is
-	// dropped unread, so that a report of megabytes costs no more than others.
+	// minBeyond is how much more of a field is searched than is kept, at least: a secret that begins before the cut must
+	// be seen whole to be known. What lies behind is dropped unread, so that a report of megabytes costs no more than
+	// others.
 	minBeyond = 2 << 10
-	maxBeyond = 8 << 10
 	// ReadOfBody is how much of an error's body is looked at, in bytes. What follows counts only for being there.
-	ReadOfBody = v1alpha1.MaxErrorBody + maxBeyond
+	ReadOfBody = 2 * v1alpha1.MaxErrorBody
 )
 
 // field returns a field without secrets, cut to limit bytes.
 func field(s string, limit int) string {
-	read := limit + min(max(limit, minBeyond), maxBeyond)
-	s = cut(Text(s[:min(len(s), read)]), limit) // What it halves at its end, Text drops.
-	for range maxPasses {                       // The cut may show a secret where there was only a part of something longer.
+	s = cut(Text(text.Cut(s, limit+max(limit, minBeyond))), limit)
+	for range maxPasses { // The cut may show a secret where there was only a part of something longer.
 		clean := cut(Text(s), limit)
 		if clean == s {
 			break
