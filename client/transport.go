@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// maxKeptBody bounds what is kept of a failed answer for the report, in bytes: as much as a report holds.
-	maxKeptBody = 16 << 10
+	// maxKeptBody bounds what is kept of a failed answer for the report, in bytes. It is one more than Agrajag looks at, twice
+	// what it stores: so it sees that there was more, and does not keep the half of a secret that the end may be.
+	maxKeptBody = 32<<10 + 1
 	// maxChain bounds the cause chain of a report.
 	maxChain = 16
 )

@@ -502,6 +502,12 @@ func TestTextOfAModelIsTamed(t *testing.T) {
 			}
 		})
 	}
+	for size := maxField - 100; size < maxField; size++ { // Wherever the output was cut, and however much a link takes away before.
+		said := "www.a" + strings.Repeat("a", size) + " ghp_" + strings.Repeat("a1B2", 9) + strings.Repeat(" z", maxField)
+		if got := tame(said[:min(len(said), maxField)], maxNote); strings.Contains(got, "a1B2") {
+			t.Fatalf("behind a link of %d characters: %q", size, got)
+		}
+	}
 	applied := Decide(inputOf(), Outcome{Output: Output{Classification: v1alpha1.Working, HumanNote: strings.Repeat("é", 5000)}}, now)
 	note := applied.Diagnosis.HumanNote
 	if len(note) > maxNote || !strings.Contains(note, "no probe succeeded]") {

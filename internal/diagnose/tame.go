@@ -26,6 +26,10 @@ func (v *verdict) note() string {
 	return strings.TrimSpace(text.Plain(said, maxNote-len(reasons)-1) + " " + reasons)
 }
 
+// maxTamed bounds what of a field of text is searched for links. It is a quarter of what is read of a field: redact.Cut
+// drops the end of what was read.
+const maxTamed = maxField / 4
+
 const removed = "[link removed]"
 
 // link finds addresses, with or without a scheme, and Markdown's links, so that no text leads a reader somewhere.
@@ -42,14 +46,14 @@ var host = regexp.MustCompile(`[\p{L}\p{N}_-]+(?:\.[\p{L}\p{N}_-]+)*\.(?:\p{L}{2
 
 // tame returns text of a model as one plain line without secrets and links, of at most limit bytes.
 func tame(s string, limit int) string {
-	return text.Plain(link.ReplaceAllString(redact.Text(text.Plain(s, maxField)), removed), limit)
+	return text.Plain(link.ReplaceAllString(redact.Cut(text.Plain(s, maxField), maxTamed), removed), limit)
 }
 
 // tameHint is tame for what a user is asked to do: there a host alone is a place to be sent to. The tool's own name
 // stays, even where it looks like one.
 func tameHint(s string, in Input) string {
 	own := string(in.Job.Spec.ToolName)
-	s = host.ReplaceAllStringFunc(tame(s, maxField), func(found string) string {
+	s = host.ReplaceAllStringFunc(tame(s, maxTamed), func(found string) string {
 		if strings.Contains(own, found) {
 			return found
 		}

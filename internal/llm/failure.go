@@ -123,5 +123,5 @@ const maxModelName = 64
 // in pieces between characters that are not shown.
 func tame(message, key string) string {
 	known := redact.ValuesOf(text.Plain(key, maxErrorBody))
-	return text.Cut(redact.Text(known.Text(text.Plain(message, maxErrorBody))), maxErrorText)
+	return redact.Cut(known.Text(text.Plain(message, maxErrorBody)), maxErrorText)
 }

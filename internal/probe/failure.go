@@ -148,7 +148,7 @@ func (r *run) headers(all http.Header) map[string]v1alpha1.HeaderValue {
 			break
 		}
 		value := r.secrets.Text(strings.Join(all[name], ", "))
-		kept[r.secrets.Text(name)] = v1alpha1.HeaderValue(text.Cut(value, v1alpha1.MaxHeaderValue))
+		kept[r.secrets.Text(name)] = v1alpha1.HeaderValue(value)
 	}
 	return kept
 }
@@ -167,13 +167,12 @@ func byUse(all http.Header) []string {
 	return names
 }
 
-// body returns the answer's body within the limits of ToolError.
+// body returns the answer's body without what the probe sent. It is cut where redact.Error has seen what goes on behind.
 func (r *run) body(a *answer) string {
-	body := r.secrets.Text(a.body)
 	if a.partial {
-		body = r.secrets.Beginning(a.body)
+		return r.secrets.Beginning(a.body)
 	}
-	return text.Cut(body, v1alpha1.MaxErrorBody)
+	return r.secrets.Text(a.body)
 }
 
 // exceptionTypes returns the Go types of err and its causes, outermost first. A type that only adds text is left out;

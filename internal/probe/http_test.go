@@ -474,6 +474,21 @@ func TestATokenIsNotShownWhereItIsCut(t *testing.T) {
 	}
 }
 
+// What a tool shows of other secrets is known by its shape, which the half of a token has not.
+func TestATokenOfTheToolIsNotHalvedBeforeItIsSearched(t *testing.T) {
+	shown := "ghp" + "_" + strings.Repeat("a1B2", 9)
+	for behind := range len(shown) {
+		got := probe(t, httpTool(serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Echo", strings.Repeat("; ", v1alpha1.MaxHeaderValue)[:v1alpha1.MaxHeaderValue-behind]+shown)
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, strings.Repeat("; ", v1alpha1.MaxErrorBody)[:v1alpha1.MaxErrorBody-behind]+shown)
+		})), system)
+		if echo := string(got.Error.Headers["X-Echo"]); strings.Contains(got.Error.Body+echo, "a1B2") || len(got.Error.Body) < v1alpha1.MaxErrorBody-100 {
+			t.Fatalf("%d characters before the cut: %d bytes of body, %q, header %q", behind, len(got.Error.Body), got.Error.Body[max(0, len(got.Error.Body)-50):], echo[max(0, len(echo)-50):])
+		}
+	}
+}
+
 // panicking breaks off every request with a panic, as a library might.
 type panicking struct{}
 

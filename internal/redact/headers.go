@@ -41,7 +41,7 @@ func headers(e *v1alpha1.ToolError) bool {
 
 // header cleans the value of one header.
 func header(name, value string) string {
-	clean := field(value, v1alpha1.MaxHeaderValue)
+	clean := Cut(value, v1alpha1.MaxHeaderValue)
 	if !IsSecretHeader(name) || clean == "" {
 		return clean
 	}

@@ -23,7 +23,7 @@ func Job(job *v1alpha1.DiagnosisJob) bool {
 	if process := Text(job.Spec.OriginatingProcessID); process != job.Spec.OriginatingProcessID {
 		job.Spec.OriginatingProcessID, changed = process, true
 	}
-	if note := field(job.Spec.Note, maxNote); note != job.Spec.Note {
+	if note := Cut(job.Spec.Note, maxNote); note != job.Spec.Note {
 		job.Spec.Note, changed = note, true
 	}
 	if job.Spec.Error != nil {

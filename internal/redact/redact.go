@@ -74,9 +74,16 @@ const (
 	ReadOfBody = 2 * v1alpha1.MaxErrorBody
 )
 
-// field returns a field without secrets, cut to limit bytes.
-func field(s string, limit int) string {
-	s = cut(Text(text.Cut(s, limit+max(limit, minBeyond))), limit)
+// Cut returns a text without secrets, cut to limit bytes. Where there was more than is searched, the end of what was
+// searched goes too, however short redaction has made the rest: what stands there may be the half of a secret, which
+// cannot be known.
+func Cut(s string, limit int) string {
+	searched := limit + max(limit, minBeyond)
+	clean := Text(text.Cut(s, searched))
+	if len(s) > searched {
+		limit = min(limit, max(len(clean)-minBeyond, len("…")))
+	}
+	s = cut(clean, limit)
 	for range maxPasses { // The cut may show a secret where there was only a part of something longer.
 		clean := cut(Text(s), limit)
 		if clean == s {
@@ -108,7 +115,7 @@ func cut(s string, limit int) string {
 func Error(e *v1alpha1.ToolError) bool {
 	changed := false
 	set := func(value *string, limit int) {
-		if clean := field(*value, limit); clean != *value {
+		if clean := Cut(*value, limit); clean != *value {
 			*value, changed = clean, true
 		}
 	}

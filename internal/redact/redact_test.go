@@ -132,10 +132,34 @@ func TestWhatCanBeGuessedGetsNoDigits(t *testing.T) {
 
 func TestACutLeavesNoHalfOfAPlaceholder(t *testing.T) {
 	for limit := range 60 {
-		got := field("see "+github+" and go on with something longer than that", limit)
+		got := Cut("see "+github+" and go on with something longer than that", limit)
 		if at := strings.IndexByte(got, '['); at >= 0 && !strings.Contains(got[at:], "]") || len(got) > limit {
 			t.Errorf("%d: %q", limit, got)
 		}
+	}
+}
+
+// The end of what is searched may halve a token, which is then no token any more. However much redaction takes away before
+// it, it must not come to stand where it is kept.
+func TestTheEndOfWhatIsSearchedIsNotKept(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		limit int
+	}{{"a body", v1alpha1.MaxErrorBody}, {"a message", v1alpha1.MaxErrorMessage}, {"a header", v1alpha1.MaxHeaderValue}, {"a note", maxNote}, {"a code", 128}} {
+		t.Run(tc.name, func(t *testing.T) {
+			searched := tc.limit + max(tc.limit, minBeyond)
+			for shown := range len(github) + 1 {
+				for _, long := range []int{0, 100, searched / 2, searched - 100} { // How much goes before it.
+					s := strings.Repeat("a word ", 5) + "Bearer a1" + strings.Repeat("x", long) + " "
+					s += strings.Repeat("; ", searched)
+					s = s[:searched-shown] + github + strings.Repeat(" tail", 20)
+					got := Cut(s, tc.limit)
+					if strings.Contains(got, github[:5]) || !strings.HasSuffix(got, "…") || len(got) > tc.limit {
+						t.Fatalf("%d characters shown behind %d: %d bytes, %q", shown, long, len(got), got[max(0, len(got)-100):])
+					}
+				}
+			}
+		})
 	}
 }
 
