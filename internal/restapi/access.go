@@ -95,7 +95,7 @@ func (a *Access) Authenticate(r *http.Request) (Identity, error) {
 		return Identity{}, errNobody
 	}
 	key := sha256.Sum256([]byte(token))
-	if _, age, ok := a.callers.get(key, a.clock.Now()); !ok || age >= staleFor {
+	if !a.isKnown(key) {
 		select {
 		case a.strangers <- struct{}{}:
 			defer func() { <-a.strangers }()
@@ -108,6 +108,13 @@ func (a *Access) Authenticate(r *http.Request) (Identity, error) {
 		return Identity{}, errNobody
 	}
 	return who, err
+}
+
+// isKnown reports whether a caller is answered without being asked about, or was somebody the last time: one whose token
+// was refused is a stranger again as soon as that is to be asked anew.
+func (a *Access) isKnown(key [sha256.Size]byte) bool {
+	who, age, ok := a.callers.get(key, a.clock.Now())
+	return ok && (age < freshFor || who.Username != "" && age < staleFor)
 }
 
 // review asks whose token it is. An Identity without a name: nobody's.

@@ -24,13 +24,28 @@ func bearing(ctx context.Context, t *testing.T, token string) *http.Request {
 }
 
 // While nothing is said about any token, those who are not known wait in places of their own, and no more of them than
-// there are; who is known never waits behind them.
+// there are; who is known never waits behind them. A token that was refused stays a stranger's.
 func TestStrangersWaitApart(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		refused bool
+	}{{"tokens that nobody sent before", false}, {"tokens that were refused before", true}} {
+		t.Run(tc.name, func(t *testing.T) { strangersWait(t, tc.refused) })
+	}
+}
+
+func strangersWait(t *testing.T, refused bool) {
 	clock := clocktesting.NewFakeClock(time.Date(2026, 5, 23, 15, 0, 0, 0, time.UTC))
 	api := &reviewer{hold: make(chan struct{}), asked: make(chan struct{}, maxStrangers)}
 	api.allowed.Store(true)
 	access := api.access(t, clock)
 	close(api.hold)
+	for i := 0; refused && i <= maxStrangers; i++ {
+		_, err := access.Authenticate(bearing(t.Context(), t, fmt.Sprint("made-up-", i)))
+		isUnauthorized(t, err)
+		<-api.asked
+	}
+	clock.Step(freshFor)
 	_, err := access.Authenticate(bearing(t.Context(), t, "good"))
 	must(t, err)
 	<-api.asked
@@ -40,15 +55,14 @@ func TestStrangersWaitApart(t *testing.T) {
 	for i := range maxStrangers {
 		r := bearing(t.Context(), t, fmt.Sprint("made-up-", i))
 		waiting.Go(func() {
-			if _, err := access.Authenticate(r); asProblem(err).status != http.StatusUnauthorized {
-				t.Errorf("a made-up token: %v", err)
-			}
+			_, err := access.Authenticate(r)
+			isUnauthorized(t, err)
 		})
 	}
 	for range maxStrangers {
 		<-api.asked
 	}
-	for i, token := range []string{"made-up-0", "made-up-new", "newcomer"} { // Nor does a token that is asked about already.
+	for i, token := range []string{"made-up-0", fmt.Sprint("made-up-", maxStrangers), "newcomer"} { // Nor does a token that is asked about already.
 		w := newRecorder()
 		_, err := access.Authenticate(bearing(t.Context(), t, token))
 		writeProblem(w, newRequest(t), err)
@@ -61,8 +75,14 @@ func TestStrangersWaitApart(t *testing.T) {
 	}
 	close(api.hold)
 	waiting.Wait()
-	if _, err := access.Authenticate(bearing(t.Context(), t, "newcomer")); asProblem(err).status != http.StatusUnauthorized {
-		t.Errorf("places are not free again: %v", err)
+	_, err = access.Authenticate(bearing(t.Context(), t, "newcomer"))
+	isUnauthorized(t, err)
+}
+
+func isUnauthorized(t *testing.T, err error) {
+	t.Helper()
+	if got := asProblem(err); got == nil || got.status != http.StatusUnauthorized {
+		t.Errorf("got %v, want that the token is nobody's", err)
 	}
 }
 
