@@ -36,6 +36,8 @@ const (
 	// maxQueued bounds the reports that wait, maxKnown the tools and callers that are remembered.
 	maxQueued = 256
 	maxKnown  = 4096
+	// maxAsking bounds the questions that are under way: what is asked may not hear that nobody waits any more.
+	maxAsking = 64
 )
 
 // API is what a Guard needs of Agrajag. Client is one.
@@ -61,9 +63,11 @@ type GuardOptions struct {
 // Guard stands around calls of tools: it asks before, and reports after. Nothing it does blocks or changes a call, but
 // that one of a tool that is DOWN may be refused. It is safe for concurrent use.
 type Guard struct {
-	api     API
-	o       GuardOptions
-	queue   chan func(context.Context)
+	api   API
+	o     GuardOptions
+	queue chan func(context.Context)
+	// asking holds a place for each question that is under way.
+	asking  chan struct{}
 	stop    context.CancelFunc
 	done    chan struct{}
 	dropped atomic.Int64
@@ -100,13 +104,13 @@ func NewGuard(api API, o GuardOptions) *Guard {
 		o.FreshFor = DefaultFreshFor
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	g := &Guard{api: api, o: o, queue: make(chan func(context.Context), maxQueued), stop: stop, done: make(chan struct{}), known: map[subject]knowledge{}}
+	g := &Guard{api: api, o: o, queue: make(chan func(context.Context), maxQueued), asking: make(chan struct{}, maxAsking), stop: stop, done: make(chan struct{}), known: map[subject]knowledge{}}
 	go g.work(ctx)
 	return g
 }
 
 // Close sends the reports that wait, for as long as ctx lets it, and ends the Guard. What is to be reported later is
-// dropped.
+// dropped. One that is being sent then may go on in the background until it hears that it is to end.
 func (g *Guard) Close(ctx context.Context) error {
 	g.mu.Lock()
 	if !g.closed {
@@ -120,7 +124,6 @@ func (g *Guard) Close(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		g.stop()
-		<-g.done
 		return ctx.Err()
 	}
 }
@@ -224,7 +227,8 @@ func (g *Guard) health(ctx context.Context, s subject) (health rest.Health, ok b
 	defer cancel()
 	health, err := g.ask(ctx, s)
 	if err != nil {
-		if !errors.Is(context.Cause(ctx), context.Canceled) { // The caller gave up: that says nothing about Agrajag.
+		// That the caller gave up, or asks too much at once, says nothing about Agrajag.
+		if !errors.Is(context.Cause(ctx), context.Canceled) && !errors.Is(err, errAsking) {
 			g.mu.Lock()
 			g.restUntil = time.Now().Add(restAfterFailure)
 			g.mu.Unlock()
@@ -235,14 +239,23 @@ func (g *Guard) health(ctx context.Context, s subject) (health rest.Health, ok b
 	return health, true
 }
 
+// errAsking says that nothing was asked.
+var errAsking = fmt.Errorf("%d questions are under way", maxAsking)
+
 // ask asks for a tool's health until ctx ends, whatever it is that does not: a Token that is fetched, or another API.
 func (g *Guard) ask(ctx context.Context, s subject) (rest.Health, error) {
 	type answer struct {
 		health rest.Health
 		err    error
 	}
+	select {
+	case g.asking <- struct{}{}:
+	default:
+		return rest.Health{}, errAsking
+	}
 	answers := make(chan answer, 1)
 	go func() {
+		defer func() { <-g.asking }()
 		health, err := g.api.Health(ctx, s.tool, s.Caller)
 		answers <- answer{health, err}
 	}()
