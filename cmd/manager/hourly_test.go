@@ -81,6 +81,37 @@ func TestAToolOfManyErrorsIsDiagnosedFourTimesAnHour(t *testing.T) {
 	}
 }
 
+// The projects of a tenant share its rows, and what they start: a manager that takes over knows that as well.
+func TestARowOfATenantIsDiagnosedFourTimesAnHourForAllItsProjects(t *testing.T) {
+	model := instant()
+	o := testOptions()
+	o.models, o.modelEndpoint = "some-model", serveTool(t, model)
+	stop := startManager(t, o)
+	tenant := newProject(t)
+	tenant.user("alice")
+	report := func(p project, i int) *v1alpha1.DiagnosisJob {
+		job := p.job("search", "", v1alpha1.ToolError{Message: manyErrors[i]})
+		job.Spec.Scope = v1alpha1.ScopeTenant
+		tenant.must(p.user("alice").Create(t.Context(), job))
+		return job
+	}
+	one, other := newProjectOf(t, tenant), newProjectOf(t, tenant)
+	for i := range 3 {
+		if end := complete(one.closed(report(one, i))); end.Reason != v1alpha1.ReasonDiagnosed {
+			t.Fatalf("job %d closed as %+v", i, end)
+		}
+	}
+	stop()
+	startManager(t, o)
+	end := complete(other.closed(report(other, 3)))
+	if end.Reason != v1alpha1.ReasonCoalesced || !strings.Contains(end.Message, "search was diagnosed 3 times within the hour for scope TENANT") || !strings.Contains(end.Message, ": for other projects; ") {
+		t.Errorf("the other project's job closed as %+v", end)
+	}
+	if len(model.Requests()) != 3 {
+		t.Errorf("the model was asked %d times", len(model.Requests()))
+	}
+}
+
 // recheck builds a person's request to look at a tool.
 func (p project) recheck(tool string) *v1alpha1.DiagnosisJob {
 	job := p.job(tool, "", v1alpha1.ToolError{})

@@ -75,7 +75,7 @@ func (o *options) bind(f *flag.FlagSet) {
 	f.DurationVar(&o.freshnessWindow, "freshness-window", checker.DefaultFreshnessWindow, "how long a verdict spares the same unclear error another diagnosis; 0: not at all")
 	f.Int64Var(&o.budgets.PerTenant, "daily-token-budget-per-tenant", 1_000_000, "tokens that a tenant's diagnoses may cost in a day (UTC); a typical one costs 5000; when they are used up, jobs close with the fallback; 0: no budget. The built-in diagnostician costs none")
 	f.Int64Var(&o.budgets.All, "daily-token-budget", 10_000_000, "tokens that all diagnoses together may cost in a day (UTC); 0: no budget")
-	f.IntVar(&o.perRow, "diagnoses-per-row-per-hour", 4, "how many diagnoses of a health row may begin within an hour, whoever asks and however many errors its tool has; the last one is kept for people who ask for a recheck; further reports and requests join the newest; 0: as many as there are errors")
+	f.IntVar(&o.perRow, "diagnoses-per-row-per-hour", 4, "how many diagnoses of a health row may begin within an hour, whoever asks and however many errors its tool has; one is kept for people who ask for a recheck, one for errors; further reports and requests join the newest; 0: as many as there are errors")
 	f.IntVar(&o.diagnosisWorkers, "diagnosis-workers", 4, "how many diagnoses run at once, at most 128; each takes less than 1 MiB of memory while its model thinks, and up to 16 MiB while a large answer is read: raise the memory limit with it")
 	f.DurationVar(&o.jobTTL, "job-ttl", time.Hour, "how long a closed DiagnosisJob is kept")
 	f.DurationVar(&o.sessionTTL, "session-ttl", 24*time.Hour, "how long after its last write the ToolHealth of a session is kept; a runtime that tells when sessions end has it deleted at once")

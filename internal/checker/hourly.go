@@ -21,9 +21,9 @@ const StartSpan = time.Hour
 
 // Start is a diagnosis that was begun.
 type Start struct {
-	// Job and UID are those of the job.
-	Job string
-	UID types.UID
+	// Project, Job and UID are those of the job.
+	Project, Job string
+	UID          types.UID
 	At  time.Time
 	// OnlyFor is the user whom alone the verdict blames: it says nothing about anybody else's errors, so that it must not
 	// take their turns. Empty: it counts for everybody.
@@ -51,16 +51,52 @@ func Newest(a, b Start) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Jo
 func (f facts) starts(row tenancy.JobKey) []Start {
 	var starts []Start
 	for _, other := range f.jobs {
-		began := other.job.Status.StartedAt
-		if onRow(other, row) && began != nil && f.now.Sub(began.Time) < StartSpan {
-			start := Start{Job: other.job.Name, UID: other.job.UID, At: began.Time, OnlyFor: OnlyFor(other.job), Asked: IsAsked(other.job.Spec.Trigger)}
-			if start.CountsFor(row.User) {
-				starts = append(starts, start)
-			}
+		if start, ok := startOf(other.job, f.now); ok && onRow(other, row) && start.CountsFor(row.User) {
+			starts = append(starts, start)
 		}
 	}
 	slices.SortFunc(starts, Newest)
 	return starts
+}
+
+// startOf returns the start of a job that was begun within the hour.
+func startOf(job *v1alpha1.DiagnosisJob, now time.Time) (start Start, ok bool) {
+	began := job.Status.StartedAt
+	if began == nil || now.Sub(began.Time) >= StartSpan {
+		return Start{}, false
+	}
+	return Start{Project: job.Namespace, Job: job.Name, UID: job.UID, At: began.Time, OnlyFor: OnlyFor(job), Asked: IsAsked(job.Spec.Trigger)}, true
+}
+
+// StartsElsewhere returns the diagnoses of a row that were begun within the hour and count for its user, by jobs of other
+// projects: they share the rows of TENANT and GLOBAL.
+func (c *Checker) StartsElsewhere(ctx context.Context, project string, row tenancy.JobKey) ([]Start, error) {
+	if row.Scope != v1alpha1.ScopeTenant && row.Scope != v1alpha1.ScopeGlobal {
+		return nil, nil
+	}
+	var list v1alpha1.DiagnosisJobList
+	if err := c.Cache.List(ctx, &list, client.MatchingFields{JobToolIndex: row.Tool}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list jobs of tool %s in all projects: %w", row.Tool, err)
+	}
+	var starts []Start
+	for i := range list.Items {
+		job := &list.Items[i]
+		start, ok := startOf(job, c.Clock.Now())
+		if !ok || job.Namespace == project || ReportOf(job).Scope != row.Scope || !start.CountsFor(row.User) {
+			continue
+		}
+		place, err := c.Place(ctx, job.Namespace)
+		if apierrors.IsNotFound(err) { // It was deleted with all that is in it.
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if place.ScopeID(row.Scope, "", "") == row.ScopeID {
+			starts = append(starts, start)
+		}
+	}
+	return starts, nil
 }
 
 // onRow reports whether a job is about the row of a key.
@@ -75,8 +111,8 @@ func IsAsked(trigger v1alpha1.Trigger) bool { return trigger == v1alpha1.Trigger
 type Hour struct {
 	// Starts are those that began within it, newest first.
 	Starts []Start
-	// Most is how many may; zero: as many as there are errors. Where there is more than one, the last is kept for people
-	// who ask: strangers' errors must not use up what a person needs to see whether the tool works again.
+	// Most is how many may; zero: as many as there are errors. Where there is more than one, one is kept for people who ask, and
+	// one for errors: neither must use up what shows the other whether the tool works again.
 	Most int
 	// Asked says that a person asks for one more.
 	Asked bool
@@ -94,29 +130,35 @@ func (h Hour) isFull(starts []Start) bool {
 	if h.Most <= 0 || len(starts) == 0 {
 		return false
 	}
-	return len(starts) >= h.Most || !h.Asked && countErrors(starts) >= max(h.Most-1, 1)
+	return len(starts) >= h.Most || h.ownOf(starts) >= max(h.Most-1, 1)
 }
 
-// countErrors returns how many diagnoses began without a person who asked.
-func countErrors(starts []Start) (n int) {
+// ownOf returns how many diagnoses began for the same cause: people who asked, or errors and schedules.
+func (h Hour) ownOf(starts []Start) (n int) {
 	for _, start := range starts {
-		if !start.Asked {
+		if start.Asked == h.Asked {
 			n++
 		}
 	}
 	return n
 }
 
-// Refusal tells that a row is not diagnosed any more within the hour, where to look instead, and what to do.
-func (h Hour) Refusal(tool string, scope v1alpha1.Scope, now time.Time) string {
-	not, often, then := "Not diagnosed", "as is allowed", "another error may be diagnosed in "
+// Refusal tells a project that a row is not diagnosed any more within the hour, where to look instead, and what to do. No
+// job of another project is named: not everybody may know of it.
+func (h Hour) Refusal(tool string, scope v1alpha1.Scope, project string, now time.Time) string {
+	not, then, kept := "Not diagnosed", "another error may be diagnosed in ", "errors may while one time is kept for people who ask for a recheck"
 	if h.Asked {
-		not, then = "Not looked at again", "raise --diagnoses-per-row-per-hour, or ask again in "
-	} else if len(h.Starts) < h.Most {
-		often = "as errors may while one time is kept for people who ask for a recheck"
+		not, then, kept = "Not looked at again", "raise --diagnoses-per-row-per-hour, or ask again in ", "people may ask while one time is kept for errors"
 	}
-	return fmt.Sprintf("%s: %s was diagnosed %s within the hour for scope %s, as often %s: job %s, the newest, says what was found, and ToolHealth what is in force; %s%s",
-		not, tool, times(len(h.Starts)), scope, often, h.Starts[0].Job, then, wait(h.Next().Sub(now)))
+	if len(h.Starts) >= h.Most {
+		kept = "is allowed"
+	}
+	found := "for other projects; ToolHealth says what is in force"
+	if i := slices.IndexFunc(h.Starts, func(s Start) bool { return s.Project == project }); i >= 0 {
+		found = fmt.Sprintf("job %s, the newest, says what was found, and ToolHealth what is in force", h.Starts[i].Job)
+	}
+	return fmt.Sprintf("%s: %s was diagnosed %s within the hour for scope %s, as often as %s: %s; %s%s",
+		not, tool, times(len(h.Starts)), scope, kept, found, then, wait(h.Next().Sub(now)))
 }
 
 func times(n int) string {
@@ -126,9 +168,9 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// tooOften asks whether the row was diagnosed as often within the hour as it may be, whatever the errors. For a report
+// tooOften asks whether the row was diagnosed as often within the hour as it may be, whatever the errors. For an error
 // that is not stored yet the diagnoses count as well that other errors of the row wait for: it would wait in vain. A
-// job that was begun goes on.
+// person is not turned away for them. A job that was begun goes on.
 func tooOften(d *Decision, f facts) bool {
 	if f.report.Job != nil && f.report.Job.Status.Attempts > 0 {
 		return false
@@ -146,9 +188,12 @@ func tooOften(d *Decision, f facts) bool {
 		}
 		return true
 	}
+	if f.report.Job != nil || hour.Asked {
+		return false
+	}
 	waiting := f.waiting(d.Key)
 	hour.Starts = slices.Concat(waiting, d.Starts)
-	if f.report.Job != nil || len(waiting) == 0 || hour.Next().IsZero() {
+	if len(waiting) == 0 || hour.Next().IsZero() {
 		return false
 	}
 	d.Outcome, d.Job, d.RetryAfter = Coalesced, waiting[0].Job, justClosed
@@ -175,7 +220,7 @@ func (f facts) waiting(row tenancy.JobKey) []Start {
 	})
 	starts := make([]Start, 0, len(jobs))
 	for _, job := range jobs {
-		starts = append(starts, Start{Job: job.Name, UID: job.UID, At: f.now, Asked: IsAsked(job.Spec.Trigger)})
+		starts = append(starts, Start{Project: job.Namespace, Job: job.Name, UID: job.UID, At: f.now, Asked: IsAsked(job.Spec.Trigger)})
 	}
 	return starts
 }

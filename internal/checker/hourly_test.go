@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
@@ -95,8 +96,10 @@ func TestARowIsDiagnosedSoOftenAnHour(t *testing.T) {
 		{decisionCase: decisionCase{name: "errors leave one time to people: a fourth joins the newest", report: report(), jobs: starts(report())[:3], after: 45 * time.Minute,
 			want: into("j2")}, most: 4, free: "15m"},
 		{decisionCase: decisionCase{name: "which a person gets", report: report(), jobs: starts(report())[:3], after: 45 * time.Minute, want: asPerson}, most: 4, trigger: v1alpha1.TriggerUserRequest},
-		{decisionCase: decisionCase{name: "people may use more than that: errors get what they leave", report: report(), jobs: starts(report(), asked)[1:], after: 45 * time.Minute, want: pending}, most: 4},
-		{decisionCase: decisionCase{name: "and no more", report: report(), jobs: starts(report(), asked), after: 45 * time.Minute, want: into("j3")}, most: 4, free: "15m"},
+		{decisionCase: decisionCase{name: "which an error gets", report: report(), jobs: starts(report(), asked)[1:], after: 45 * time.Minute, want: pending}, most: 4},
+		{decisionCase: decisionCase{name: "people leave one time to errors, too", report: report(), jobs: starts(report(), asked)[1:], after: 45 * time.Minute,
+			want: want{Outcome: Coalesced, Class: v1alpha1.Unclear, Job: "j3", RetryAfter: 25 * time.Minute}}, most: 4, free: "25m", trigger: v1alpha1.TriggerUserRequest},
+		{decisionCase: decisionCase{name: "of more that began under another limit there is no room for anybody", report: report(), jobs: starts(report(), asked), after: 45 * time.Minute, want: into("j3")}, most: 4, free: "15m"},
 		{decisionCase: decisionCase{name: "where there is one time, none is kept", report: report(), after: 45 * time.Minute, want: pending}, most: 1},
 		{decisionCase: decisionCase{name: "and an error that had it leaves none to a person", report: report(), jobs: starts(report())[2:3], after: 45 * time.Minute,
 			want: want{Outcome: Coalesced, Class: v1alpha1.Unclear, Job: "j2", RetryAfter: 35 * time.Minute}}, most: 1, free: "35m", trigger: v1alpha1.TriggerUserRequest},
@@ -104,6 +107,7 @@ func TestARowIsDiagnosedSoOftenAnHour(t *testing.T) {
 			most: 4, trigger: v1alpha1.TriggerUserRequest, begun: true},
 		{decisionCase: decisionCase{name: "a schedule waits", report: report(), jobs: starts(report()), after: 45 * time.Minute, want: into("j3")}, most: 4, free: "15m", trigger: v1alpha1.TriggerScheduledRecheck},
 		{decisionCase: decisionCase{name: "a new error that would wait behind three others is not stored", report: report(), jobs: waiting(3), want: into("w2")}, most: 4},
+		{decisionCase: decisionCase{name: "a person is not turned away for them", report: report(), jobs: waiting(3), want: asPerson}, most: 4, trigger: v1alpha1.TriggerUserRequest},
 		{decisionCase: decisionCase{name: "one that is stored may see its turn", report: report(own("zebra", 0)), jobs: waiting(3), want: pending}, most: 4},
 		{decisionCase: decisionCase{name: "behind two it waits", report: report(), jobs: waiting(2), want: pending}, most: 4},
 		{decisionCase: decisionCase{name: "those that wait and those that began count together", report: report(), jobs: append(waiting(1), starts(report())[1:]...),
@@ -132,6 +136,59 @@ func TestARowIsDiagnosedSoOftenAnHour(t *testing.T) {
 				t.Errorf("the caller is told %q", d.Message)
 			}
 		})
+	}
+}
+
+func TestStartsOfOtherProjectsCountOnTheRowsThatTheyShare(t *testing.T) {
+	job := func(namespace, name string, edits ...func(*v1alpha1.DiagnosisJob)) client.Object {
+		job := &v1alpha1.DiagnosisJob{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name)},
+			Spec: v1alpha1.DiagnosisJobSpec{ToolName: "search", Scope: v1alpha1.ScopeTenant}}
+		began(-time.Minute)(job)
+		for _, edit := range edits {
+			edit(job)
+		}
+		return job
+	}
+	global := func(job *v1alpha1.DiagnosisJob) { job.Spec.Scope = v1alpha1.ScopeGlobal }
+	w := newWorld(t,
+		job("acme", "of-the-tenant"), job("shop", "own"), job("solo", "of-nobody"), job("shop", "global", global), job("solo", "global-too", global),
+		job("acme", "of-a-project", func(job *v1alpha1.DiagnosisJob) { job.Spec.Scope = v1alpha1.ScopeProject }),
+		job("acme", "of-another-tool", func(job *v1alpha1.DiagnosisJob) { job.Spec.ToolName = "orders" }),
+		job("acme", "an-hour-ago", began(-time.Hour)), job("acme", "never", func(job *v1alpha1.DiagnosisJob) { job.Status.StartedAt = nil }),
+		job("acme", "bobs", func(job *v1alpha1.DiagnosisJob) {
+			diagnosed(v1alpha1.UserInput)(job)
+			job.Spec.OriginatingUserID = "bob"
+		}),
+		job("gone", "of-a-namespace-that-is-gone"),
+	)
+	for scope, want := range map[v1alpha1.Scope][]string{
+		v1alpha1.ScopeUser: nil, v1alpha1.ScopeProject: nil, v1alpha1.ScopeTenant: {"of-the-tenant"}, v1alpha1.ScopeGlobal: {"global-too"},
+	} {
+		key := keyOf(place, report(func(r *Report) { r.Scope = scope }), "http-5xx")
+		starts, err := w.StartsElsewhere(t.Context(), "shop", key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, start := range starts {
+			got = append(got, start.Job)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", scope, diff)
+		}
+	}
+}
+
+func TestNoJobOfAnotherProjectIsNamed(t *testing.T) {
+	elsewhere, here := Start{Project: "other", Job: "theirs", At: t0}, Start{Project: "shop", Job: "ours", At: t0.Add(-time.Minute)}
+	for want, starts := range map[string][]Start{
+		"for other projects; ToolHealth says what is in force":                       {elsewhere},
+		"job ours, the newest, says what was found, and ToolHealth what is in force": {elsewhere, here},
+	} {
+		got := Hour{Starts: starts, Most: len(starts)}.Refusal("search", v1alpha1.ScopeTenant, "shop", t0)
+		if !strings.Contains(got, ": "+want+"; another error") || strings.Contains(got, "theirs") {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 

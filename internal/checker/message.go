@@ -67,10 +67,10 @@ func cut(d *Decision, f facts) string {
 // coalescedMessage tells which job stands for the report.
 func coalescedMessage(d *Decision, f facts, tool string) string {
 	if d.Refused != nil && f.report.Trigger.IsRecheck() {
-		return d.Refused.Refusal(tool, d.Key.Scope, f.now)
+		return d.Refused.Refusal(tool, d.Key.Scope, f.report.Project, f.now)
 	}
 	if d.Refused != nil {
-		return d.Refused.Refusal(tool, d.Key.Scope, f.now) + fmt.Sprintf(". Do not call it again for %s", wait(d.RetryAfter))
+		return d.Refused.Refusal(tool, d.Key.Scope, f.report.Project, f.now) + fmt.Sprintf(". Do not call it again for %s", wait(d.RetryAfter))
 	}
 	job := f.job(func(other jobFact) bool { return other.job.Name == d.Job })
 	if job == nil || !isOpen(job) {

@@ -98,11 +98,15 @@ func (r *DiagnosisReconciler) start(ctx context.Context, job *v1alpha1.Diagnosis
 		most = 0
 	}
 	row, now := faultOf(d).row, r.Clock.Now()
-	own := checker.Start{Job: job.Name, UID: job.UID, At: now, Asked: checker.IsAsked(job.Spec.Trigger)}
-	if full := r.starts.begin(row, d.Key.User, own, d.Starts, most); full != nil {
+	own := checker.Start{Project: job.Namespace, Job: job.Name, UID: job.UID, At: now, Asked: checker.IsAsked(job.Spec.Trigger)}
+	elsewhere, err := r.Checker.StartsElsewhere(ctx, job.Namespace, d.Key)
+	if err != nil {
+		return false, err
+	}
+	if full := r.starts.begin(row, d.Key.User, own, slices.Concat(d.Starts, elsewhere), most); full != nil {
 		job.Status.ErrorSignature = d.Key.Signature
 		return true, closeJob(ctx, r.Client, r.Recorder, job, ending{reason: v1alpha1.CloseStale, why: v1alpha1.ReasonCoalesced,
-			message: full.Refusal(text.Plain(string(job.Spec.ToolName), 128), d.Key.Scope, now)}, now)
+			message: full.Refusal(text.Plain(string(job.Spec.ToolName), 128), d.Key.Scope, job.Namespace, now)}, now)
 	}
 	if err := r.claim(ctx, job, d.Key.Signature); err != nil {
 		r.starts.forget(row, job.UID)
