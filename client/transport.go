@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxKeptBody bounds what is kept of a failed answer for the report, in bytes. It is one more than Agrajag looks at, twice
-	// what it stores: so it sees that there was more, and does not keep the half of a secret that the end may be.
-	maxKeptBody = 32<<10 + 1
+	// maxKeptBody bounds what is kept of a failed answer for the report, in bytes. It is one more than Agrajag looks at, so
+	// that Agrajag sees that there was more, and does not store the half of a secret that the end may be.
+	maxKeptBody = 20<<10 + 1
 	// maxChain bounds the cause chain of a report.
 	maxChain = 16
 )

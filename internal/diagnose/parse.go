@@ -19,7 +19,7 @@ const (
 	// maxStarts bounds the places at which an object is looked for, so that a wall of braces costs little.
 	maxStarts = 64
 	// maxField bounds one field of text before it is cleaned, in bytes.
-	maxField = 4 << 10
+	maxField = 8 << 10
 )
 
 // errNoVerdict means that an answer holds no verdict that could be read.

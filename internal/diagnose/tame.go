@@ -26,9 +26,9 @@ func (v *verdict) note() string {
 	return strings.TrimSpace(text.Plain(said, maxNote-len(reasons)-1) + " " + reasons)
 }
 
-// maxTamed bounds what of a field of text is searched for links. It is a quarter of what is read of a field: redact.Cut
-// drops the end of what was read.
-const maxTamed = maxField / 4
+// maxTamed bounds what of a field of text is searched for links, in bytes. It is so much less than maxField that redact.Cut
+// sees where more was said, and drops the end of what it has read.
+const maxTamed = 1 << 10
 
 const removed = "[link removed]"
 

@@ -66,22 +66,25 @@ func hasWidth(r rune) bool {
 }
 
 const (
-	// minBeyond is how much more of a field is searched than is kept, at least: a secret that begins before the cut must
-	// be seen whole to be known. What lies behind is dropped unread, so that a report of megabytes costs no more than
+	// beyond is how much more of a field is searched than is kept, in bytes: a secret that begins before the cut must be
+	// seen to its end to be known. What lies behind is dropped unread, so that a report of megabytes costs no more than
 	// others.
-	minBeyond = 2 << 10
+	beyond = 4 << 10
+	// halved is how much of the end of what was searched may be the half of a secret. Those that are known by their
+	// beginning alone may be longer.
+	halved = beyond / 2
 	// ReadOfBody is how much of an error's body is looked at, in bytes. What follows counts only for being there.
-	ReadOfBody = 2 * v1alpha1.MaxErrorBody
+	ReadOfBody = v1alpha1.MaxErrorBody + beyond
 )
 
 // Cut returns a text without secrets, cut to limit bytes. Where there was more than is searched, the end of what was
 // searched goes too, however short redaction has made the rest: what stands there may be the half of a secret, which
 // cannot be known.
 func Cut(s string, limit int) string {
-	searched := limit + max(limit, minBeyond)
+	searched := limit + beyond
 	clean := Text(text.Cut(s, searched))
 	if len(s) > searched {
-		limit = min(limit, max(len(clean)-minBeyond, len("…")))
+		limit = min(limit, max(len(clean)-halved, len("…")))
 	}
 	s = cut(clean, limit)
 	for range maxPasses { // The cut may show a secret where there was only a part of something longer.

@@ -147,7 +147,7 @@ func TestTheEndOfWhatIsSearchedIsNotKept(t *testing.T) {
 		limit int
 	}{{"a body", v1alpha1.MaxErrorBody}, {"a message", v1alpha1.MaxErrorMessage}, {"a header", v1alpha1.MaxHeaderValue}, {"a note", maxNote}, {"a code", 128}} {
 		t.Run(tc.name, func(t *testing.T) {
-			searched := tc.limit + max(tc.limit, minBeyond)
+			searched := tc.limit + beyond
 			for shown := range len(github) + 1 {
 				for _, long := range []int{0, 100, searched / 2, searched - 100} { // How much goes before it.
 					s := strings.Repeat("a word ", 5) + "Bearer a1" + strings.Repeat("x", long) + " "
