@@ -24,7 +24,7 @@ type Start struct {
 	// Project, Job and UID are those of the job.
 	Project, Job string
 	UID          types.UID
-	At  time.Time
+	At           time.Time
 	// OnlyFor is the user whom alone the verdict blames: it says nothing about anybody else's errors, so that it must not
 	// take their turns. Empty: it counts for everybody.
 	OnlyFor string
