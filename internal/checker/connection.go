@@ -37,7 +37,7 @@ func (c *Checker) Connect(ctx context.Context, caller Caller, event Connection) 
 	if err != nil {
 		return nil, err
 	}
-	keys := make([]health.Key, 0, len(event.Tools))
+	var keys, about []health.Key
 	for _, tool := range event.Tools {
 		key, err := connectionRow(place, caller, tool)
 		if err != nil {
@@ -57,8 +57,9 @@ func (c *Checker) Connect(ctx context.Context, caller Caller, event Connection) 
 		if err := c.write(ctx, []effect{{key: key, change: connectionChange(event)}}); err != nil {
 			return nil, err
 		}
+		about = append(about, key)
 	}
-	return keys, nil
+	return about, nil
 }
 
 // connectionRow returns the row that an event about a tool is about.

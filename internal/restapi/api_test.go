@@ -185,7 +185,9 @@ func TestEvents(t *testing.T) {
 	if h := p.health(token, "mcp_a", "alice"); h.State != "DOWN" || h.ExpectedRecoveryAt != nil {
 		t.Errorf("closed: %+v", h)
 	}
-	send(rest.Event{Type: rest.ConnectionReopened, ToolNames: []string{"mcp_a", "mcp_b"}})
+	if rows := send(rest.Event{Type: rest.ConnectionReopened, ToolNames: []string{"mcp_a", "mcp_b", "mcp_never_closed"}}); rows != 2 {
+		t.Errorf("a connection to two tools that were DOWN, and one that was not, opened again: %d rows", rows)
+	}
 	if h := p.health(token, "mcp_a", "alice"); h.State != "OK" {
 		t.Errorf("open again: %+v", h)
 	}

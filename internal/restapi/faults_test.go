@@ -149,6 +149,7 @@ func TestRequestsThatCannotBeAnswered(t *testing.T) {
 		{"a parameter that is none", http.MethodGet, "/v1/projects/" + p.name + "/tools?usr=alice", "", "", http.StatusBadRequest, `no such parameter "usr": use user, session, tool`},
 		{"a parameter where there is none", http.MethodPost, errorsPath + "?user=alice", valid, "application/json", http.StatusBadRequest, "in the body"},
 		{"a tool's name that is missing", http.MethodGet, "/v1/projects/" + p.name + "/tools//health", "", "", http.StatusNotFound, "percent-encode"},
+		{"nothing but slashes", http.MethodGet, "//", "", "", http.StatusNotFound, "percent-encode"},
 		{"a tool's name of dots", http.MethodPost, "/v1/projects/" + p.name + "/tools/../recheck", "", "", http.StatusNotFound, "percent-encode"},
 		{"no error", http.MethodPost, errorsPath, `{"toolName":"search"}`, "application/json", http.StatusBadRequest, "error: say what"},
 		{"no tool", http.MethodPost, errorsPath, `{"error":{"httpStatus":403}}`, "application/json", http.StatusBadRequest, "toolName"},

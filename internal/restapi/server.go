@@ -90,7 +90,7 @@ func (s *Server) Handler() http.Handler {
 // straight refuses paths that the mux would redirect to others: there a tool's name is missing, or was not encoded.
 func straight(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if escaped := r.URL.EscapedPath(); path.Clean(escaped) != strings.TrimSuffix(escaped, "/") && escaped != "/" {
+		if escaped := r.URL.EscapedPath(); escaped != "/" && (path.Clean(escaped) != strings.TrimSuffix(escaped, "/") || escaped == "//") {
 			writeProblem(w, r, problem(http.StatusNotFound, "not-found", "the path has an empty part, or one of dots: percent-encode a tool's name (. as %%2E), or use ?tool="))
 			return
 		}
