@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -93,12 +94,24 @@ func (c *clusterFlags) connect() (*connection, error) {
 	return &connection{WithWatch: reached, warnings: said, project: project, operatorNamespace: c.operatorNamespace}, nil
 }
 
-// warnings remember what the API server warns of.
-type warnings struct{ texts []string }
+// warnings remember what the API server warns of. Requests may run at the same time.
+type warnings struct {
+	mu    sync.Mutex
+	texts []string
+}
 
 // HandleWarningHeaderWithContext remembers a warning.
 func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, _ int, _ string, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.texts = append(w.texts, text)
+}
+
+// String gives all of them.
+func (w *warnings) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.texts, ". ")
 }
 
 // place returns where the project's objects are kept. Who may not read the namespace sees it as its own tenant: told

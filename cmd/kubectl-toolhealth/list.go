@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -217,44 +216,28 @@ func (o *listOptions) standings(ctx context.Context, cluster *connection, place 
 
 // standingOf tells what a caller's rows say about a tool.
 func standingOf(tool string, rows []*v1alpha1.ToolHealth, now time.Time) standing {
-	view := health.Effective(rows, now)
-	s := standing{Tool: tool, State: string(view.State), Retesting: view.Retesting, Pinned: view.Overridden}
-	for _, row := range rows {
-		if row == nil {
-			continue
-		}
-		for _, c := range row.Status.Cooldowns {
-			if c.Until.After(now) {
-				s.Cooldowns++
-			}
-		}
-	}
-	row := view.Row
+	told, row := health.Told(tool, rows, now), health.Effective(rows, now).Row
+	s := standing{Tool: tool, State: told.State, Scope: told.Scope, Since: told.Since, Until: told.ExpectedRecoveryAt, Why: told.Note,
+		Classification: told.Classification, Retesting: told.Retesting, Pinned: told.Overridden, Cooldowns: len(told.Cooldowns)}
 	if row == nil {
 		return s
 	}
-	s.Scope = string(row.Spec.Scope)
-	if view.Overridden { // Since when it is pinned is not known, and what was found does not count.
-		o := row.Spec.Override
-		s.Until, s.Why, s.PinnedBy = timeOf(o.Until), o.Reason, string(o.By)
+	if told.Overridden {
+		pin := row.Spec.Override
+		s.PinnedBy = string(pin.By)
+		if pin.Until != nil { // A tool that is pinned to OK recovers from nothing, but its pin ends.
+			s.Until = &pin.Until.Time
+		}
 		return s
 	}
-	s.Since, s.Until = timeOf(row.Status.Since), timeOf(view.RecoveryAt())
 	if last := row.Status.LastDiagnosis; last != nil {
-		s.Classification, s.ErrorSignature = string(last.Classification), string(last.ErrorSignature)
-		s.Why = cmp.Or(last.Note, s.ErrorSignature) // A rule need not have a note.
-		if view.State != v1alpha1.StateOK {
-			s.UserActionHint = last.UserActionHint
-		}
+		s.ErrorSignature = string(last.ErrorSignature)
+		s.Why = cmp.Or(s.Why, s.ErrorSignature) // A rule need not have a note.
+	}
+	if told.State != string(v1alpha1.StateOK) {
+		s.UserActionHint = told.UserActionHint
 	}
 	return s
-}
-
-func timeOf(t *metav1.Time) *time.Time {
-	if t == nil {
-		return nil
-	}
-	return &t.Time
 }
 
 func (o *listOptions) show(list []standing) error {

@@ -108,8 +108,8 @@ func (o *reportOptions) run(ctx context.Context, tool string) error {
 	case err == nil:
 		v = verdict{Outcome: "Pending", Classification: string(v1alpha1.Unclear), DiagnosisPending: true, Job: job.Name,
 			Message: "The error is unclear: it is diagnosed as job " + job.Name}
-		if said := cluster.warnings.texts; len(said) > 0 { // The webhook's, which says more.
-			v.Message = strings.Join(said, ". ") + ". Job: " + job.Name
+		if said := cluster.warnings.String(); said != "" { // The webhook's, which says more.
+			v.Message = said + ". Job: " + job.Name
 		}
 	case v.Outcome != "":
 		v.Message = messageOf(err)
