@@ -237,6 +237,8 @@ func TestAReplicaIsKilledUnderLoad(t *testing.T) {
 	})
 
 	l, stop := &load{t: t}, make(chan struct{})
+	end := sync.OnceFunc(func() { close(stop); l.group.Wait() })
+	defer end()
 	l.group.Go(func() { // A request that waits when the end comes.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -254,8 +256,7 @@ func TestAReplicaIsKilledUnderLoad(t *testing.T) {
 	l.killed.Store(true)
 	p.must(leading.Process.Kill())
 	l.past(100)
-	close(stop)
-	l.group.Wait()
+	end()
 	if l.cut != 8 {
 		t.Errorf("%d of 8 callers saw the killed replica's end", l.cut)
 	}

@@ -155,12 +155,11 @@ func (h *Hold) Settle(ctx context.Context, spent int64) {
 	k.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	err := k.enter(ctx) // Where that takes too long, whoever comes next does it.
-	if err == nil {
-		defer k.leave()
-		err = k.write(ctx, h.own) // It cost more than was held.
+	if k.enter(ctx) != nil { // It takes too long: whoever comes next does it.
+		return
 	}
-	if err != nil { // The next hold writes first.
+	defer k.leave()
+	if err := k.write(ctx, h.own); err != nil { // It cost more than was held. The next hold writes first.
 		logf.FromContext(ctx).Error(err, "Tokens above the hold not stored yet", "tokens", spent)
 	}
 }

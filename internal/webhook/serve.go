@@ -25,6 +25,9 @@ import (
 // maxReview bounds one question of the API server, in bytes: it takes objects of 3 MiB at most, and puts little around them.
 const maxReview = 7 << 20
 
+// maxExpected bounds for how much of a question that is announced room is made before it comes: that of a large report.
+const maxExpected = 256 << 10
+
 // reviewVersion is the version of the API server's questions, as config/webhook asks for them.
 var reviewVersion = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
 
@@ -48,7 +51,7 @@ func Serve(handler admission.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := buffers.Get().(*bytes.Buffer)
 		defer giveBack(body)
-		body.Grow(int(min(max(r.ContentLength, 0), maxReview)) + bytes.MinRead)
+		body.Grow(int(min(max(r.ContentLength, 0), maxExpected)) + bytes.MinRead)
 		if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxReview)); err != nil {
 			http.Error(w, "the question could not be read to its end", http.StatusBadRequest)
 			return
