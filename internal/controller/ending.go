@@ -97,6 +97,7 @@ func closeJob(ctx context.Context, c client.Client, recorder events.EventRecorde
 	if err := c.Status().Update(ctx, job); err != nil {
 		return fmt.Errorf("close job %s: %w", client.ObjectKeyFromObject(job), err)
 	}
+	countClosed(job, end.why)
 	kind := corev1.EventTypeNormal
 	if stalled {
 		kind = corev1.EventTypeWarning

@@ -159,6 +159,7 @@ func (s *Server) report(ctx context.Context, job *v1alpha1.DiagnosisJob, id stri
 	if err != nil {
 		return rest.Verdict{}, err
 	}
+	checker.Answered(d)
 	v := verdictOf(d)
 	follow := func(ctx context.Context) error { return s.follow(ctx, r, job) }
 	switch d.Outcome {

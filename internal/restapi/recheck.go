@@ -114,6 +114,7 @@ func (s *Server) recheck(ctx context.Context, job *v1alpha1.DiagnosisJob, wait t
 	if err != nil {
 		return rest.Recheck{}, err
 	}
+	checker.Answered(d)
 	result := rest.Recheck{Job: d.Job, Message: d.Message}
 	var uid types.UID
 	if d.Outcome == checker.Pending {

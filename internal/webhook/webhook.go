@@ -132,6 +132,9 @@ func (a *Answerer) Handle(ctx context.Context, req admission.Request) (response 
 		logf.FromContext(ctx).Error(err, "Report left to the reconciler", "job", req.Name)
 		return admission.Allowed("").WithWarnings("Diagnosis pending: the report could not be answered at once")
 	}
+	if mode == checker.Decide {
+		checker.Answered(d)
+	}
 	if d.Outcome != checker.Pending {
 		return refusal(job, d)
 	}
