@@ -252,6 +252,23 @@ func TestACallThatCostsMoreThanWasHeldIsStoredAtOnce(t *testing.T) {
 	}
 }
 
+func TestACallIsChargedOnce(t *testing.T) {
+	b := newBank(t)
+	k := b.keeper(Limits{PerTenant: 10_000})
+	hold, err := k.Account("acme").Hold(t.Context(), 4000, 4000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold.Settle(t.Context(), 1000)
+	hold.Settle(t.Context(), 1000)
+	if err := k.Account("acme").Afford(t.Context(), 9001); err == nil {
+		t.Error("a second end of the call gave back what it had cost")
+	}
+	if err := k.Account("acme").Afford(t.Context(), 9000); err != nil {
+		t.Errorf("a second end of the call cost something: %v", err)
+	}
+}
+
 func TestAnAccountThatSomebodyDeletesIsWrittenAnew(t *testing.T) {
 	b := newBank(t)
 	k := b.keeper(Limits{PerTenant: 1_000_000})
