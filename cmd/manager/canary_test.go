@@ -17,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -220,20 +221,30 @@ func (h *hunt) mcpServer(protocol bool) http.Handler {
 	})
 }
 
-// textsOf returns the canaries as a text of many lines.
+// textsOf returns the canaries as a text of many lines, each divided by something that does not show.
 func textsOf(some []canary.Canary) string {
 	var b strings.Builder
-	for _, c := range some {
-		b.WriteString(c.Text + "\n\n")
+	for i, c := range some {
+		b.WriteString(strings.ReplaceAll(c.Text, c.Secret, divided(c.Secret, i)) + "\n\n")
 	}
 	return b.String()
+}
+
+// divided puts into a secret what we drop before anybody reads it.
+func divided(secret string, i int) string {
+	dividers := []string{"\x1b[0m", "\u200b", "\x01", "\x1b]0;title\x07", "\ufe0f", "\u2065", "\ufffd", "\U000e0041"}
+	middle := len(secret) / 2
+	for !utf8.RuneStart(secret[middle]) {
+		middle--
+	}
+	return secret[:middle] + dividers[i%len(dividers)] + secret[middle:]
 }
 
 // echoes returns a credential in the forms in which servers show what they were sent.
 func echoes(secret string) string {
 	quoted, _ := json.Marshal(secret)
 	return strings.Join([]string{
-		"", secret, url.QueryEscape(secret), url.PathEscape(secret), string(quoted), strings.ReplaceAll(secret, "/", `\/`),
+		"", secret, divided(secret, 0), divided(secret, 1), divided(secret, 6), url.QueryEscape(secret), url.PathEscape(secret), string(quoted), strings.ReplaceAll(secret, "/", `\/`),
 		base64.StdEncoding.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret)),
 		base64.StdEncoding.EncodeToString([]byte("alice:" + secret)), base64.StdEncoding.EncodeToString([]byte("x:" + secret)), "",
 	}, "\n")

@@ -486,7 +486,7 @@ func TestWorkingAppliedAgainLeavesWhatCameLater(t *testing.T) {
 
 func TestTextOfAModelIsTamed(t *testing.T) {
 	tests := []struct{ name, said, want string }{
-		{"control characters and lines", "a\x00b\r\n\x1b[31mc", "a b c"},
+		{"control characters and lines", "a\x00b\r\n\x1b[31mc", "ab c"},
 		{"links with a scheme", "see https://evil.example/a?b=c, or HTTP:/x", "see [link removed] or [link removed]"},
 		{"links without a scheme", "go to www.evil.example or evil.example/login or evil.example:80/x", "go to [link removed] or [link removed] or [link removed]"},
 		{"a link hidden by characters that show nothing", "ht\u200btp\u2060s://evil.example", "[link removed]"},
@@ -502,10 +502,13 @@ func TestTextOfAModelIsTamed(t *testing.T) {
 			}
 		})
 	}
-	for size := maxField - 100; size < maxField; size++ { // Wherever the output was cut, and however much a link takes away before.
-		said := "www.a" + strings.Repeat("a", size) + " ghp_" + strings.Repeat("a1B2", 9) + strings.Repeat(" z", maxField)
-		if got := tame(said[:min(len(said), maxField)], maxNote); strings.Contains(got, "a1B2") {
-			t.Fatalf("behind a link of %d characters: %q", size, got)
+	for _, vanishes := range []string{"a", "\u200b", " ", "\x1b[0m"} { // As a link, or by itself.
+		for size := maxField - 100; size < maxField; size++ { // Wherever the output was cut.
+			said := "www.a" + strings.Repeat(vanishes, (size-len("www.a"))/len(vanishes))
+			said += strings.Repeat("a", size-len(said)) + " ghp_" + strings.Repeat("a1B2", 9) + strings.Repeat(" z", maxField)
+			if got := tame(said[:maxField], maxNote); strings.Contains(got, "a1B2") {
+				t.Fatalf("behind %d bytes of %q: %q", size, vanishes, got)
+			}
 		}
 	}
 	applied := Decide(inputOf(), Outcome{Output: Output{Classification: v1alpha1.Working, HumanNote: strings.Repeat("é", 5000)}}, now)

@@ -46,7 +46,7 @@ var host = regexp.MustCompile(`[\p{L}\p{N}_-]+(?:\.[\p{L}\p{N}_-]+)*\.(?:\p{L}{2
 
 // tame returns text of a model as one plain line without secrets and links, of at most limit bytes.
 func tame(s string, limit int) string {
-	return text.Plain(link.ReplaceAllString(redact.Cut(text.Plain(s, maxField), maxTamed), removed), limit)
+	return text.Plain(link.ReplaceAllString(text.Plain(redact.Cut(s, maxTamed), maxTamed), removed), limit)
 }
 
 // tameHint is tame for what a user is asked to do: there a host alone is a place to be sent to. The tool's own name

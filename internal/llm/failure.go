@@ -122,6 +122,14 @@ const maxModelName = 64
 // tame returns an endpoint's or a library's words as far as they may be shown: an endpoint may send back the key it got,
 // in pieces between characters that are not shown.
 func tame(message, key string) string {
-	known := redact.ValuesOf(text.Plain(key, maxErrorBody))
-	return redact.Cut(known.Text(text.Plain(message, maxErrorBody)), maxErrorText)
+	known := knownOf(key)
+	if len(message) > maxErrorBody {
+		message = known.Part(message[:maxErrorBody])
+	}
+	return text.Plain(redact.Cut(known.Text(message), maxErrorText), maxErrorText)
+}
+
+// knownOf returns a key as it is and as one line.
+func knownOf(key string) redact.Values {
+	return redact.ValuesOf(text.Shown(key), text.Plain(key, maxErrorBody))
 }

@@ -288,6 +288,22 @@ func TestAKeyWithBlanksIsHiddenToo(t *testing.T) {
 	}
 }
 
+// The end of what is read of a long answer may halve a secret. However much of what stands before goes, it is not kept.
+func TestTheEndOfALongAnswerIsNotKept(t *testing.T) {
+	secret := "ghp" + "_" + strings.Repeat("a1B2", 9)
+	for name, vanishes := range map[string]string{"nothing that shows": "\u200b", "the key": key + " ", "blanks": " "} {
+		for shown := range len(secret) {
+			const read = 64 << 10
+			before := strings.Repeat(vanishes, (read-shown)/len(vanishes))
+			before = strings.Repeat(" ", read-shown-len(before)) + before
+			failure, _ := failing(t, scripted.Step{Status: 500, Raw: before + secret + strings.Repeat(" tail", 1000)})
+			if strings.Contains(failure.Error(), "a1B2") {
+				t.Fatalf("%s, %d characters read: %s", name, shown, failure)
+			}
+		}
+	}
+}
+
 func TestNoFailureHoldsTheKey(t *testing.T) {
 	hidden := strings.Join(strings.Split(key, ""), "\u200b")
 	for name, body := range map[string]string{

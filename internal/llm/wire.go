@@ -34,7 +34,10 @@ func (w *wire) Do(r *http.Request) (*http.Response, error) {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode < 200 || response.StatusCode >= 300 {
-		body, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody)) // What came before an error may still say something.
+		body, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody+1)) // What came before an error may still say something.
+		if len(body) > maxErrorBody {
+			body = []byte(knownOf(w.key).Part(string(body[:maxErrorBody])))
+		}
 		return nil, w.refused(response, body)
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))

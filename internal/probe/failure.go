@@ -169,10 +169,14 @@ func byUse(all http.Header) []string {
 
 // body returns the answer's body without what the probe sent. It is cut where redact.Error has seen what goes on behind.
 func (r *run) body(a *answer) string {
-	if a.partial {
+	switch {
+	case !a.partial:
+		return r.secrets.Text(a.body)
+	case len(a.body) <= maxAnswer: // The server broke off, and said no more.
 		return r.secrets.Beginning(a.body)
+	default:
+		return r.secrets.Part(a.body)
 	}
-	return r.secrets.Text(a.body)
 }
 
 // exceptionTypes returns the Go types of err and its causes, outermost first. A type that only adds text is left out;

@@ -13,10 +13,10 @@ import (
 // maxPasses bounds how often a text is searched. What is left beside a placeholder hardly ever is a secret in turn.
 const maxPasses = 8
 
-// Text returns s without the secrets that can be recognised by their shape or by the name beside them, as valid UTF-8.
-// Done twice it changes nothing more. The time is linear in the length.
+// Text returns s without the secrets that can be recognised by their shape or by the name beside them, and without what
+// does not show and could divide one. Done twice it changes nothing more. The time is linear in the length.
 func Text(s string) string {
-	s = joined(s)
+	s = text.Shown(s)
 	for range maxPasses {
 		found := standard().secrets(s)
 		if len(found) == 0 {
@@ -38,31 +38,6 @@ func replaced(s string, secrets []span) string {
 	}
 	b.WriteString(s[end:])
 	return b.String()
-}
-
-// joined returns s without what does not show: invalid bytes, and characters without width. Whoever drops them later
-// would join the halves of a secret.
-func joined(s string) string {
-	shown := text.PrefixFunc(s, hasWidth)
-	if len(shown) == len(s) {
-		return s
-	}
-	return shown + strings.Map(func(r rune) rune {
-		if hasWidth(r) {
-			return r
-		}
-		return -1
-	}, strings.ToValidUTF8(s[len(shown):], ""))
-}
-
-// hasWidth reports whether a character takes room where a text is shown.
-func hasWidth(r rune) bool {
-	switch {
-	case r == 0xAD, 0x200B <= r && r <= 0x200F, 0x202A <= r && r <= 0x202E, 0x2060 <= r && r <= 0x2064, 0x2066 <= r && r <= 0x2069, r == 0xFEFF:
-		return false
-	default:
-		return true
-	}
 }
 
 const (

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
 // Values that look like the real thing are put together here, so that no scanner mistakes this file for a leak.
@@ -62,6 +63,34 @@ func TestSecretsGo(t *testing.T) {
 				t.Errorf("a second time changes %q to %q", got, again)
 			}
 		})
+	}
+}
+
+// Colours of a terminal, fillers and the like may stand within a secret, or between it and its name. Whatever of them is
+// dropped later, it must not join what was not known for a secret.
+func TestWhatDoesNotShowDividesNoSecret(t *testing.T) {
+	dividers := []string{"\x1b[0m", "\x1b[31;1m", "\x1b]0;title\x07", "\x1b", "\x00", "\x01", "\x7f", "\u0080", "\u009b", "\u00ad", "\u034f", "\u061c", "\u180e",
+		"\u200b", "\u202e", "\u2065", "\u206a", "\u3164", "\ue000", "\ufe0f", "\ufeff", "\ufffd", "\U000e0041", "\xff", "\xed\xa0\x80", "\u200b\x1b[0m\xff"}
+	for _, tc := range []struct{ before, secret string }{{"token ", github}, {"got ", jwt}, {"password=", "correcthorse9"}, {"Authorization: Bearer ", "abc123def456ghi"}} {
+		for _, divider := range dividers {
+			for at := 1; at < len(tc.secret); at += 5 {
+				said := tc.before + tc.secret[:at] + divider + tc.secret[at:] + " was refused"
+				for name, got := range map[string]string{
+					"as text": Text(said), "as one line": text.Plain(Text(said), 500), "as lines": text.Lines(Text(said), 500), "cut": Cut(said, 500),
+				} {
+					if strings.Contains(got, tc.secret) || !strings.Contains(got, mark) || !strings.HasSuffix(got, " was refused") {
+						t.Fatalf("%q, %s: %q", said, name, got)
+					}
+				}
+			}
+		}
+	}
+	for _, said := range []string{ // As logrus, jq -C and grep --color write.
+		"\x1b[36mpassword\x1b[0m=correcthorse9", "\x1b[34;1m\"password\"\x1b[0m: \x1b[0;32m\"correcthorse9\"\x1b[0m", "password=\x1b[01;31m\x1b[Kcorrect\x1b[m\x1b[Khorse9",
+	} {
+		if got := Text(said); strings.Contains(got, "horse9") {
+			t.Errorf("%q became %q", said, got)
+		}
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
 // Values takes known secrets out of text that a server wrote: some echo what they were sent in their error pages. The
@@ -100,21 +102,34 @@ func encodedWithin(secret string) []string {
 	return forms
 }
 
-// Text returns s as valid UTF-8 without the secrets. Invalid bytes are replaced before, not dropped after: dropped, they
-// could join the parts of a secret.
+// Text returns s without the secrets, and without what does not show: a server could divide one by it.
 func (v Values) Text(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
+	s = text.Shown(s)
 	if v.replacer == nil {
 		return s
 	}
 	return v.replacer.Replace(s)
 }
 
-// Beginning is Text for the beginning of a longer text: it ends before anything that may be part of a secret.
+// Beginning is Text for the beginning of a longer text that its sender broke off: it ends before anything that may be
+// part of a secret.
 func (v Values) Beginning(s string) string {
+	return partOf(s, v.longest-1, v.Text)
+}
+
+// Part is Beginning for a text of which no more was read. What has only the shape of a secret goes, too: at its end may
+// stand the half of one, which cannot be known.
+func (v Values) Part(s string) string {
+	return partOf(s, max(v.longest-1, halved), func(s string) string { return Text(v.Text(s)) })
+}
+
+// partOf cleans the beginning of a longer text. Where its last bytes, as many as end says, would be needed to
+// clean it, it ends.
+func partOf(s string, end int, clean func(string) string) string {
+	s = text.Shown(s)
 	// Behind the cut a secret may begin that goes on behind the text. One that goes on behind the cut alone is shown by the
 	// first of these in part and by the second not at all, so that they are alike up to there.
-	cut, whole := v.Text(s[:max(0, len(s)-max(0, v.longest-1))]), v.Text(s)
+	cut, whole := clean(s[:max(0, len(s)-max(0, end))]), clean(s)
 	alike := 0
 	for alike < min(len(cut), len(whole)) && cut[alike] == whole[alike] {
 		alike++

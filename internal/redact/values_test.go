@@ -20,7 +20,9 @@ func TestValues(t *testing.T) {
 		{"nothing to hide", "", "a token", "a token", false},
 		{"in the midst", "token", "a token b", "a [redacted] b", false},
 		{"of two that begin alike the longer goes as a whole", "token token-2", "token-2 token", "[redacted] [redacted]", false},
-		{"invalid bytes cannot join its parts", "token", "to\xffken", "to\uFFFDken", false},
+		{"divided by an invalid byte", "token", "to\xffken", "[redacted]", false},
+		{"divided by what does not show", "secret-token", "secret\x1b[0m-\u200btoken", "[redacted]", false},
+		{"cut off at the end and divided by what does not show", "secret-token", "a long beginning, " + strings.Join(strings.Split("secret-tok", ""), "\u200b"), "a lon", true},
 		{"cut off at the end", "secret-token", "a long beginning, secret-tok", "a lon", true},
 		{"all of it may be a part", "secret-token", "secret-tok", "", true},
 	} {

@@ -1,27 +1,8 @@
 package text
 
-import "unicode/utf8"
-
 // IsASCII reports whether a text is ASCII alone. It reads 32 bytes at a time: bodies are long, and this is asked before
 // anything else is read of them.
 func IsASCII(s string) bool { return asciiPrefix(s) == len(s) }
-
-// PrefixFunc returns the longest beginning of a text of which all is valid UTF-8 and every character that is not ASCII
-// satisfies ok.
-func PrefixFunc(s string, ok func(rune) bool) string {
-	for i := 0; i < len(s); {
-		ascii := asciiPrefix(s[i:])
-		if i += ascii; ascii > 0 {
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && size <= 1 || r >= utf8.RuneSelf && !ok(r) {
-			return s[:i]
-		}
-		i += size
-	}
-	return s
-}
 
 // asciiPrefix is the length of a beginning of a text that is ASCII alone: all of it, or what stands before the first
 // character that is not, less up to 31 bytes.

@@ -39,37 +39,26 @@ func valid(s string) string {
 func Plain(s string, limit int) string {
 	var b strings.Builder
 	space := false
-	for _, r := range StripANSI(within(s, limit)) {
-		switch {
-		case unicode.IsSpace(r) || unicode.IsControl(r):
+	for _, r := range Shown(within(s, limit)) {
+		if unicode.IsSpace(r) {
 			space = b.Len() > 0
-		case !shows(r):
-		default:
-			if space {
-				b.WriteByte(' ')
-				space = false
-			}
-			b.WriteRune(r)
+			continue
 		}
+		if space {
+			b.WriteByte(' ')
+			space = false
+		}
+		b.WriteRune(r)
 	}
 	return Cut(b.String(), limit)
 }
 
+// newlines are what separates lines, as one of them.
+var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\v", "\n", "\f", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
+
 // Lines is Plain for a text of several lines, such as what a tool answered: lines and their indentation stay.
 func Lines(s string, limit int) string {
-	var b strings.Builder
-	for _, r := range StripANSI(within(s, limit)) {
-		switch {
-		case r == '\n' || r == '\t':
-			b.WriteRune(r)
-		case r == '\u2028' || r == '\u2029' || r == '\v' || r == '\f':
-			b.WriteByte('\n')
-		case unicode.IsControl(r) || !shows(r):
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return Cut(b.String(), limit)
+	return Cut(newlines.Replace(Shown(within(s, limit))), limit)
 }
 
 // within cuts off what is not worth cleaning: four bytes a character leave room for what is dropped.

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -79,6 +80,27 @@ func TestAReportIsReadAsItIsWritten(t *testing.T) {
 		if diff := cmp.Diff(&plainly.Request.Object, req.Object.Object); diff != "" {
 			t.Fatalf("(-encoding/json +webhook)\n%s", diff)
 		}
+	}
+}
+
+// What cannot be read is told by its place: a value may be a secret that looks like a word.
+func TestWhatIsNotReadIsNotRepeated(t *testing.T) {
+	for object, want := range map[string]string{
+		`{"spec":{"error":{"date":"correcthorse9"}}}`:                                "/request/object/spec/error/date holds no v1.Time",
+		`{"spec":{"error":{"httpStatus":"correcthorse9"}}}`:                          "/request/object/spec/error/httpStatus holds no int32",
+		`{"spec":{"error":{"headers":{"ghp_` + strings.Repeat("a1B2", 9) + `":5}}}}`: "/request/object/spec/error/headers/[redacted",
+		`{"spec":{"error":{"body":correcthorse9}}}`:                                  "no JSON from byte ",
+	} {
+		_, err := read([]byte(`{"request":{"uid":"req-1","object":` + object + `}}`))
+		if err == nil {
+			t.Fatalf("%s is read", object)
+		}
+		if got := unreadable(err); !strings.HasPrefix(got, want) || strings.Contains(got, "horse9") || strings.Contains(got, "a1B2") {
+			t.Errorf("of %s is said %q, want %q", object, got, want)
+		}
+	}
+	if got := unreadable(errors.New("correcthorse9")); strings.Contains(got, "horse9") {
+		t.Errorf("another error: %q", got)
 	}
 }
 

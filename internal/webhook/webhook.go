@@ -12,6 +12,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -101,8 +103,23 @@ func letThrough(ctx context.Context, response *admission.Response) {
 // undecoded leaves an object that cannot be read to the schema, which says what is wrong by field. To refuse it here
 // would make the webhooks a gate.
 func undecoded(ctx context.Context, err error) admission.Response {
-	logf.FromContext(ctx).Info("Object not read", "reason", text.Plain(redact.Text(err.Error()), 300))
+	logf.FromContext(ctx).Info("Object not read", "reason", unreadable(err))
 	return admission.Allowed("")
+}
+
+// unreadable says where an object cannot be read. It repeats no value: a field of another kind may hold a secret that looks
+// like a word.
+func unreadable(err error) string {
+	var kind *jsonv2.SemanticError
+	var syntax *jsontext.SyntacticError
+	switch {
+	case errors.As(err, &kind):
+		return fmt.Sprintf("%s holds no %v", text.Plain(redact.Text(string(kind.JSONPointer)), 200), kind.GoType)
+	case errors.As(err, &syntax):
+		return fmt.Sprintf("no JSON from byte %d on", syntax.ByteOffset)
+	default:
+		return fmt.Sprintf("%T", err)
+	}
 }
 
 // Answerer answers reports: what is clear is refused with the verdict, what is unclear becomes a job.
