@@ -292,7 +292,7 @@ func TestTransportReportsWhatTheToolAnswered(t *testing.T) {
 		t.Fatalf("reports %+v, successes %+v", api.reports, api.successes)
 	}
 	first, second := api.reports[0], api.reports[1]
-	if first.ToolName != "broken" || first.Error.HTTPStatus != 503 || first.Error.Headers["Retry-After"] != "60" || len(first.Error.Body) != maxKeptBody {
+	if first.ToolName != "broken" || first.Error.HTTPStatus != 503 || first.Error.Headers["Retry-After"] != "60" || len(first.Error.Body) != rest.MaxErrorBody {
 		t.Errorf("answered: %+v", first)
 	}
 	if second.ToolName != "hangup" || second.Error.HTTPStatus != 0 || second.Error.Message == "" || len(second.Error.ExceptionTypes) == 0 {

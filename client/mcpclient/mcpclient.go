@@ -14,9 +14,6 @@ import (
 	"github.com/agrajag-dev/agrajag/client"
 )
 
-// maxText bounds what is reported of a failed result, in bytes.
-const maxText = 16 << 10
-
 // Middleware guards the tool calls of a client, which has it added by AddSendingMiddleware. A call that is refused
 // gives a result that says so to the model, as a failed tool does. Tools are reported as name(tool): nil reports them
 // under their own names.
@@ -68,14 +65,18 @@ func errorOf(err error) rest.ToolError {
 	return e
 }
 
-// textOf returns what a failed result says.
+// textOf returns what a failed result says, as far as it is worth sending.
 func textOf(result *mcp.CallToolResult) string {
 	var b strings.Builder
 	for _, content := range result.Content {
-		if text, ok := content.(*mcp.TextContent); ok && b.Len() < maxText {
-			b.WriteString(text.Text[:min(len(text.Text), maxText-b.Len())])
+		text, ok := content.(*mcp.TextContent)
+		if !ok || b.Len() >= rest.MaxErrorBody {
+			continue
+		}
+		if b.Len() > 0 {
 			b.WriteByte('\n')
 		}
+		b.WriteString(text.Text[:min(len(text.Text), rest.MaxErrorBody-b.Len())])
 	}
-	return strings.TrimSpace(b.String())
+	return b.String()
 }

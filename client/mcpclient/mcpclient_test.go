@@ -15,7 +15,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/agrajag-dev/agrajag/api/rest"
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/client"
+	"github.com/agrajag-dev/agrajag/internal/redact"
 )
 
 // recorder is an API of which one tool is DOWN.
@@ -143,5 +145,59 @@ func TestRefusalsFurtherInAreNotReported(t *testing.T) {
 	}
 	if len(api.said) != 0 {
 		t.Errorf("reported: %q", api.said)
+	}
+}
+
+// What is cut off here must not hide from Agrajag that there was more: it would store the half of a secret.
+func TestNoHalfOfASecretIsStored(t *testing.T) {
+	const known = 8 // So much of a secret is worth something.
+	for _, secret := range []string{
+		"ghp_" + "Zx8Qm2Lp0Rt7Yv4Wn9Kc3Hb6Jd1Fs5Ga8Ue2", "AKIA" + "Y3FDQ7XW2LMNOPZ5", "AIza" + "SyD8f3Kq9Lm2Np5Rt7Wx1Yz4Bc6Ef0Gh3Jk", "glpat-" + "x7Kq9Lm2Np5Rt7Wx1Yz4",
+		"npm_" + "Zx8Qm2Lp0Rt7Yv4Wn9Kc3Hb6Jd1Fs5Ga8Ue2",
+	} {
+		for _, cut := range []int{v1alpha1.MaxErrorBody, rest.MaxErrorBody} {
+			for n := known; n < len(secret); n++ {
+				before := strings.Repeat("a", cut-n-1) + " "
+				for name, content := range map[string][]mcp.Content{
+					"one text":  {&mcp.TextContent{Text: before + secret + " and more"}},
+					"two texts": {&mcp.TextContent{Text: before[:len(before)-1]}, &mcp.ImageContent{}, &mcp.TextContent{Text: secret}, &mcp.TextContent{Text: "and more"}},
+				} {
+					e := &v1alpha1.ToolError{Body: textOf(&mcp.CallToolResult{Content: content})}
+					redact.Error(e)
+					if at := strings.Index(e.Body, secret[:known]); at >= 0 {
+						t.Fatalf("%s, cut after %d of %d bytes of a secret: %q is stored", name, n, len(secret), e.Body[at:])
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestWhatAResultSaysIsSentAsItIs(t *testing.T) {
+	long := strings.Repeat("x", rest.MaxErrorBody)
+	for _, tc := range []struct {
+		name  string
+		texts []string
+		want  string
+	}{
+		{"nothing", nil, ""},
+		{"one text", []string{"no such file"}, "no such file"},
+		{"lines of their own", []string{"no such file", "/tmp/x"}, "no such file\n/tmp/x"},
+		{"no more than is worth sending", []string{long + "y"}, long},
+		{"nor of several", []string{long[1:], "y", "z"}, long[1:] + "\n"},
+	} {
+		result := &mcp.CallToolResult{}
+		for _, text := range tc.texts {
+			result.Content = append(result.Content, &mcp.TextContent{Text: text})
+		}
+		if got := textOf(result); got != tc.want {
+			t.Errorf("%s: %d bytes, want %d", tc.name, len(got), len(tc.want))
+		}
+	}
+}
+
+func TestOneByteMoreIsSentThanIsLookedAt(t *testing.T) {
+	if rest.MaxErrorBody != redact.ReadOfBody+1 {
+		t.Errorf("%d bytes are sent, %d looked at", rest.MaxErrorBody, redact.ReadOfBody)
 	}
 }
