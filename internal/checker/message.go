@@ -18,10 +18,10 @@ func describe(d *Decision, f facts) {
 	d.Hint = hint(d)
 	switch d.Outcome {
 	case Classified:
-		d.Message = fmt.Sprintf("%s: %s (rule %s%s%s)", d.Class, advice(d.Class, tool, d.RetryAfter), d.Verdict.RuleID, standing(d.RetryAfter), cut(d, f))
+		d.Message = fmt.Sprintf("%s: %s (rule %s%s%s)", d.Class, advice(d, tool), d.Verdict.RuleID, standing(d.RetryAfter), cut(d, f))
 	case CoolingDown:
 		d.Message = fmt.Sprintf("%s: %s (rule %s; %s cools down for another %s)", d.Class,
-			advice(d.Class, tool, d.RetryAfter), d.Verdict.RuleID, d.Verdict.Signature, wait(d.RetryAfter))
+			advice(d, tool), d.Verdict.RuleID, d.Verdict.Signature, wait(d.RetryAfter))
 		if said := original(f.report.Error); said != "" {
 			d.Message += ". The tool said: " + said
 		}
@@ -97,7 +97,7 @@ func diagnosedMessage(d *Decision, tool string) string {
 		note = ". Found: " + last.Note
 	}
 	return fmt.Sprintf("%s: %s is %s for scope %s: %s (rule %s%s)%s", d.Class, tool, d.Health.State, d.Health.Row.Spec.Scope,
-		advice(d.Class, tool, d.RetryAfter), d.Verdict.RuleID, standing(d.RetryAfter), note)
+		advice(d, tool), d.Verdict.RuleID, standing(d.RetryAfter), note)
 }
 
 // failure tells what went wrong with the run of the job that stands for the report, and what can be done about it.
@@ -119,10 +119,10 @@ func failure(d *Decision, f facts) string {
 }
 
 // advice says what to do about an error of a class.
-func advice(class v1alpha1.Classification, tool string, after time.Duration) string {
-	switch class {
+func advice(d *Decision, tool string) string {
+	switch d.Class {
 	case v1alpha1.TechnicallyBroken:
-		return fmt.Sprintf("%s does not work for anybody: plan without it for %s", tool, wait(after))
+		return fmt.Sprintf("%s does not work%s: plan without it for %s", tool, concerned(d.Scope), wait(d.RetryAfter))
 	case v1alpha1.UserSpecificTechnical:
 		return fmt.Sprintf("%s works, but not with this user's access: the user has to renew it; do not retry before", tool)
 	case v1alpha1.UserPermission:
@@ -130,11 +130,29 @@ func advice(class v1alpha1.Classification, tool string, after time.Duration) str
 	case v1alpha1.UserInput:
 		return fmt.Sprintf("%s works, the input was wrong: correct it and call again", tool)
 	case v1alpha1.Intermittent:
-		return fmt.Sprintf("%s may work again soon: retry after %s", tool, wait(after))
+		return fmt.Sprintf("%s may work again soon: retry after %s", tool, wait(d.RetryAfter))
 	case v1alpha1.Working:
 		return fmt.Sprintf("%s works: nothing is wrong with it", tool)
 	default:
-		return fmt.Sprintf("%s fails now and then for a reason that was not found: retry after %s", tool, wait(after))
+		return fmt.Sprintf("%s fails now and then for a reason that was not found: retry after %s", tool, wait(d.RetryAfter))
+	}
+}
+
+// concerned says for whom an answer of a scope holds.
+func concerned(scope v1alpha1.Scope) string {
+	switch scope {
+	case v1alpha1.ScopeSession:
+		return " in this session"
+	case v1alpha1.ScopeUser:
+		return " for this user"
+	case v1alpha1.ScopeProject:
+		return " for anybody in this project"
+	case v1alpha1.ScopeTenant:
+		return " for anybody of this tenant"
+	case v1alpha1.ScopeGlobal:
+		return " for anybody"
+	default: // It is kept in no row.
+		return ""
 	}
 }
 

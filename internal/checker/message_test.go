@@ -63,7 +63,7 @@ func TestTheMessageSaysWhatItIsWhatToDoHowLongAndWhy(t *testing.T) {
 		{name: "wrong input", verdict: input, facts: facts{now: t0, report: said},
 			want: "USER_INPUT: search works, the input was wrong: correct it and call again (rule manual-read-not-found; the same answer for 5m)"},
 		{name: "nothing listens", verdict: refused, facts: facts{now: t0, report: said},
-			want: "TECHNICALLY_BROKEN: search does not work for anybody: plan without it for 5m (rule connect-refused; the same answer for 5m)"},
+			want: "TECHNICALLY_BROKEN: search does not work for anybody in this project: plan without it for 5m (rule connect-refused; the same answer for 5m)"},
 		{name: "too many requests", verdict: intermittent, facts: facts{now: t0, report: said},
 			want: "INTERMITTENT: search may work again soon: retry after 30s (rule http-429; the same answer for 30s)"},
 		{name: "a wait that the operator's maximum cuts", verdict: expired, facts: facts{now: t0, report: said, maxWait: time.Hour}, wantHint: "Renew your sign-in or token for this tool.",
@@ -93,7 +93,7 @@ func TestTheMessageSaysWhatItIsWhatToDoHowLongAndWhy(t *testing.T) {
 				"job diag-1, the newest, says what was found, and ToolHealth what is in force; raise --diagnoses-per-row-per-hour, or ask again in 50m"},
 		{name: "a verdict in force", verdict: unclear503, wantHint: "Ask the operator.",
 			facts: facts{now: t0.Add(time.Minute), report: said, window: 5 * time.Minute, rows: []*v1alpha1.ToolHealth{nil, nil, rowOf(v1alpha1.ScopeProject, found("http-5xx", 0))}},
-			want:  "TECHNICALLY_BROKEN: search is DOWN for scope PROJECT: search does not work for anybody: plan without it for 4m (rule http-5xx; the same answer for 4m). Found: the host is gone"},
+			want:  "TECHNICALLY_BROKEN: search is DOWN for scope PROJECT: search does not work for anybody in this project: plan without it for 4m (rule http-5xx; the same answer for 4m). Found: the host is gone"},
 		{name: "a run without a verdict, beside a row about something else", verdict: unclear503,
 			facts: facts{now: t0.Add(time.Minute), report: said, window: 5 * time.Minute, rows: []*v1alpha1.ToolHealth{nil, nil, rowOf(v1alpha1.ScopeProject, found("timeout", 0))},
 				jobs: []jobFact{jobOf("diag-1", said, "http-5xx", failed)}},
@@ -179,5 +179,31 @@ func TestWait(t *testing.T) {
 		if got := wait(d); got != want {
 			t.Errorf("%s: %q, want %q", d, got, want)
 		}
+	}
+}
+
+func TestTheAdviceSaysForWhomItHolds(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		edit func(*Report)
+		want string
+	}{
+		{"a client's tool, in its session", func(r *Report) { r.Tool, r.Session = "client_fs", "s1" }, "client_fs does not work in this session: plan"},
+		{"a report of a session", func(r *Report) { r.Scope = v1alpha1.ScopeSession }, "search does not work in this session: plan"},
+		{"of a user", func(r *Report) { r.Scope = v1alpha1.ScopeUser }, "search does not work for this user: plan"},
+		{"of a user, on behalf of nobody", func(r *Report) { r.Scope, r.User = v1alpha1.ScopeUser, "" }, "search does not work: plan"},
+		{"of a project", func(*Report) {}, "search does not work for anybody in this project: plan"},
+		{"of a tenant", func(r *Report) { r.Scope = v1alpha1.ScopeTenant }, "search does not work for anybody of this tenant: plan"},
+		{"of everybody", func(r *Report) { r.Scope = v1alpha1.ScopeGlobal }, "search does not work for anybody: plan"},
+	} {
+		if got := describeCase(refused, facts{now: t0, report: report(tc.edit)}); !strings.Contains(got.Message, tc.want) {
+			t.Errorf("%s: %q, want %q", tc.name, got.Message, tc.want)
+		}
+	}
+	// While it cools down, the row that answers says for whom.
+	cooled := rowOf(v1alpha1.ScopeUser, health.Cool(health.Trigger{Signature: refused.Signature, Class: refused.Class}))
+	got := describeCase(refused, facts{now: t0, report: report(), rows: []*v1alpha1.ToolHealth{nil, cooled}})
+	if got.Outcome != CoolingDown || !strings.Contains(got.Message, "search does not work for this user: plan") {
+		t.Errorf("%s: %q", got.Outcome, got.Message)
 	}
 }
