@@ -66,17 +66,25 @@ func cut(d *Decision, f facts) string {
 
 // coalescedMessage tells which job stands for the report.
 func coalescedMessage(d *Decision, f facts, tool string) string {
-	if d.Refused != nil && f.report.Trigger.IsRecheck() {
+	recheck := f.report.Trigger.IsRecheck()
+	if d.Refused != nil && recheck {
 		return d.Refused.Refusal(tool, d.Key.Scope, f.report.Project, f.now)
 	}
 	if d.Refused != nil {
 		return d.Refused.Refusal(tool, d.Key.Scope, f.report.Project, f.now) + fmt.Sprintf(". Do not call it again for %s", wait(d.RetryAfter))
 	}
 	job := f.job(func(other jobFact) bool { return other.job.Name == d.Job })
-	if job == nil || !isOpen(job) {
+	open := job != nil && isOpen(job)
+	switch { // That a tool is to be left alone is for those whose call failed.
+	case open && recheck:
+		return fmt.Sprintf("%s is looked at already, as job %s: see what it finds", tool, d.Job)
+	case open:
+		return fmt.Sprintf("Diagnosis pending as job %s: do not call %s again before it ends; it usually takes less than %s", d.Job, tool, wait(d.RetryAfter))
+	case recheck:
+		return fmt.Sprintf("%s was looked at a moment ago, as job %s: ask again in %s%s", tool, d.Job, wait(d.RetryAfter), foundBy(job))
+	default:
 		return fmt.Sprintf("Diagnosed a moment ago as job %s: do not call %s again for %s%s", d.Job, tool, wait(d.RetryAfter), foundBy(job))
 	}
-	return fmt.Sprintf("Diagnosis pending as job %s: do not call %s again before it ends; it usually takes less than %s", d.Job, tool, wait(d.RetryAfter))
 }
 
 // foundBy tells what a job found.

@@ -45,6 +45,7 @@ func noted(note string) func(*v1alpha1.DiagnosisJob) {
 func TestTheMessageSaysWhatItIsWhatToDoHowLongAndWhy(t *testing.T) {
 	status := int32(403)
 	said := report(func(r *Report) { r.Error = v1alpha1.ToolError{HTTPStatus: &status, Message: "forbidden"} })
+	asking := report(func(r *Report) { r.Trigger = v1alpha1.TriggerUserRequest })
 	expired := classify.Verdict{RuleID: "http-401-expired-token", Signature: "http-401-expired", Class: v1alpha1.UserSpecificTechnical, Wait: 24 * time.Hour}
 	input := classify.Verdict{RuleID: "manual-read-not-found", Signature: "manual-not-found", Class: v1alpha1.UserInput, Wait: 5 * time.Minute}
 	marking := unclear503
@@ -88,9 +89,14 @@ func TestTheMessageSaysWhatItIsWhatToDoHowLongAndWhy(t *testing.T) {
 			want: "Not diagnosed: search was diagnosed once within the hour for scope PROJECT, as often as errors may while one time is kept for people who ask for a recheck: " +
 				"job diag-1, the newest, says what was found, and ToolHealth what is in force; another error may be diagnosed in 50m. Do not call it again for 30s"},
 		{name: "as many as there may be", verdict: again, facts: facts{now: t0.Add(10 * time.Minute), perHour: 1, jobs: []jobFact{jobOf("diag-1", said, "timeout", began(0))},
-			report: report(func(r *Report) { r.Trigger = v1alpha1.TriggerUserRequest })},
+			report: asking},
 			want: "Not looked at again: search was diagnosed once within the hour for scope PROJECT, as often as is allowed: " +
 				"job diag-1, the newest, says what was found, and ToolHealth what is in force; raise --diagnoses-per-row-per-hour, or ask again in 50m"},
+		{name: "a recheck of what is looked at", verdict: again, facts: facts{now: t0, jobs: []jobFact{jobOf("diag-1", said, "http-5xx")}, report: asking},
+			want: "search is looked at already, as job diag-1: see what it finds"},
+		{name: "a recheck a second after one", verdict: again, facts: facts{now: t0.Add(time.Second), report: asking,
+			jobs: []jobFact{jobOf("diag-1", said, v1alpha1.SignatureRecheck, diagnosed(v1alpha1.Working), noted("The tool works"))}},
+			want: "search was looked at a moment ago, as job diag-1: ask again in 9s. Found: The tool works"},
 		{name: "a verdict in force", verdict: unclear503, wantHint: "Ask the operator.",
 			facts: facts{now: t0.Add(time.Minute), report: said, window: 5 * time.Minute, rows: []*v1alpha1.ToolHealth{nil, nil, rowOf(v1alpha1.ScopeProject, found("http-5xx", 0))}},
 			want:  "TECHNICALLY_BROKEN: search is DOWN for scope PROJECT: search does not work for anybody in this project: plan without it for 4m (rule http-5xx; the same answer for 4m). Found: the host is gone"},
