@@ -227,6 +227,23 @@ func TestTheLastJobIsNoOtherUsers(t *testing.T) {
 	s.says("alice", exitFine, "describe mcp_search --user bob", "Last job: of-bob")
 }
 
+// Of jobs that are as young as one another, and of younger ones, that which found what is in force says why.
+func TestTheLastJobIsTheOneThatDecided(t *testing.T) {
+	s := newShop(t)
+	for _, name := range []string{"a-other", "decided", "z-other"} {
+		job := &v1alpha1.DiagnosisJob{Spec: v1alpha1.DiagnosisJobSpec{ToolName: "mcp_search", Trigger: v1alpha1.TriggerUserRequest}}
+		job.Namespace, job.Name = s.name, name
+		s.must(s.env.Admin.Create(t.Context(), job))
+	}
+	s.row(v1alpha1.ScopeUser, "alice", "mcp_search", v1alpha1.ToolHealthStatus{State: v1alpha1.StateDown, LastDiagnosis: &v1alpha1.HealthDiagnosis{
+		Classification: v1alpha1.UserSpecificTechnical, ErrorSignature: "http-401", By: "agrajag-engine/decided", Job: s.name + "/decided", At: metav1.Now()}})
+	s.says("alice", exitFine, "describe mcp_search", "Error: http-401", "Last job: decided")
+	decided := &v1alpha1.DiagnosisJob{}
+	decided.Namespace, decided.Name = s.name, "decided"
+	s.must(s.env.Admin.Delete(t.Context(), decided))
+	s.says("alice", exitFine, "describe mcp_search", "Error: http-401", "-other (")
+}
+
 func TestCompletionKnowsTheCluster(t *testing.T) {
 	s := newShop(t)
 	s.says("ops", exitFine, "cooldown mcp_mail --signature http-403 --for 1h --user alice --classification USER_PERMISSION")
