@@ -58,7 +58,14 @@ API gives it.
 
 // job returns the report.
 func (o *reportOptions) job(namespace, tool string) (*v1alpha1.DiagnosisJob, error) {
+	scope, err := parseScope(o.scope)
+	if err := errors.Join(err, people(o.user, o.session)); err != nil {
+		return nil, err
+	}
 	e := &v1alpha1.ToolError{Body: o.body, Message: o.message, ErrorCode: o.code, Host: o.host}
+	if o.status != 0 && (o.status < 100 || o.status > 999) {
+		return nil, fmt.Errorf("--status %d is no status of HTTP: it has three digits", o.status)
+	}
 	if o.status != 0 {
 		e.HTTPStatus = &o.status
 	}
@@ -88,7 +95,7 @@ func (o *reportOptions) job(namespace, tool string) (*v1alpha1.DiagnosisJob, err
 	}
 	return &v1alpha1.DiagnosisJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "report-"},
-		Spec: v1alpha1.DiagnosisJobSpec{ToolName: v1alpha1.ToolName(tool), Scope: v1alpha1.Scope(o.scope), OriginatingUserID: v1alpha1.UserID(o.user),
+		Spec: v1alpha1.DiagnosisJobSpec{ToolName: v1alpha1.ToolName(tool), Scope: scope, OriginatingUserID: v1alpha1.UserID(o.user),
 			OriginatingSessionID: o.session, Error: e, Note: o.note},
 	}, nil
 }
