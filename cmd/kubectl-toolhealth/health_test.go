@@ -160,6 +160,7 @@ func TestPeopleSeePinAndMarkTools(t *testing.T) {
 	s.says("ops", exitFine, "cooldown mcp_search --signature http-403 --for 1h --user alice --classification USER_PERMISSION")
 	s.says("alice", exitFine, "describe mcp_search", "Cooldowns:", "http-403 USER USER_PERMISSION in 59m 1", "http-5xx PROJECT INTERMITTENT in 29m 1",
 		"History:", "DOWN PROJECT TECHNICALLY_BROKEN ops the provider announced it")
+	s.says("alice", exitFine, "describe mcp_search -o yaml", "activeCooldowns: 2", "cooldowns: - classification: USER_PERMISSION")
 	s.says("ops", exitFine, "cooldown mcp_search --signature http-403 --user alice --clear", "no longer cools down")
 	s.says("ops", exitFine, "cooldown mcp_search --signature http-403 --user alice --clear", "Nothing to change")
 	s.says("ops", exitFine, "mark mcp_search --state OK --reason 'tried by hand'")
