@@ -318,7 +318,7 @@ func TestAListFollowsTheRows(t *testing.T) {
 
 func TestReportsAndRechecksByHand(t *testing.T) {
 	s := newShop(t)
-	s.says("alice", exitFine, "report mcp_search --status 503 --user alice --header 'Retry-After: 60'", "it is diagnosed as job report-")
+	s.says("alice", exitFine, "report mcp_search --status 503 --user alice --header 'Retry-After: 60'", "Stored as job report-")
 	s.says("alice", exitUnusable, "report mcp_search", "say what the call answered")
 	s.says("alice", exitUnusable, "report mcp_search --status 503 --header nonsense", "Name: value")
 	s.says("alice", exitUnusable, "report mcp_search --status 503 --user bob", "report-for-others")
