@@ -176,6 +176,7 @@ func (c *Client) do(ctx context.Context, method, path string, body, into any) er
 	if response.StatusCode >= 300 {
 		problem := &ProblemError{rest.Problem{Status: response.StatusCode, Title: http.StatusText(response.StatusCode)}}
 		_ = json.Unmarshal(answer, &problem.Problem) // Something between us may answer something else.
+		problem.Status = response.StatusCode
 		return problem
 	}
 	if err := json.Unmarshal(answer, into); err != nil {

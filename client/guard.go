@@ -29,14 +29,15 @@ const (
 	DefaultBudget = 50 * time.Millisecond
 	// DefaultFreshFor is how long what is known of a tool spares another question.
 	DefaultFreshFor = 2 * time.Second
-	// restAfterFailure is how long nothing is asked after Agrajag did not answer within the budget.
+	// restAfterFailure is how long nothing is asked after Agrajag was away or did not answer within the budget.
 	restAfterFailure = time.Second
 	// reportWithin bounds one report in the background.
 	reportWithin = 10 * time.Second
 	// maxQueued bounds the reports that wait, maxKnown the tools and callers that are remembered.
 	maxQueued = 256
 	maxKnown  = 4096
-	// maxAsking bounds the questions that are under way: what is asked may not hear that nobody waits any more.
+	// maxAsking bounds the tools and callers that are asked for at the same time: what is asked may not hear that nobody
+	// waits any more.
 	maxAsking = 64
 )
 
@@ -63,11 +64,9 @@ type GuardOptions struct {
 // Guard stands around calls of tools: it asks before, and reports after. Nothing it does blocks or changes a call, but
 // that one of a tool that is DOWN may be refused. It is safe for concurrent use.
 type Guard struct {
-	api   API
-	o     GuardOptions
-	queue chan func(context.Context)
-	// asking holds a place for each question that is under way.
-	asking  chan struct{}
+	api     API
+	o       GuardOptions
+	queue   chan func(context.Context)
 	stop    context.CancelFunc
 	done    chan struct{}
 	dropped atomic.Int64
@@ -77,6 +76,8 @@ type Guard struct {
 	closed bool
 	// known is what was last heard of a tool.
 	known map[subject]knowledge
+	// asking are the questions under way, at most maxAsking.
+	asking map[subject]*question
 	// restUntil is until when nothing is asked.
 	restUntil time.Time
 }
@@ -104,7 +105,7 @@ func NewGuard(api API, o GuardOptions) *Guard {
 		o.FreshFor = DefaultFreshFor
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	g := &Guard{api: api, o: o, queue: make(chan func(context.Context), maxQueued), asking: make(chan struct{}, maxAsking), stop: stop, done: make(chan struct{}), known: map[subject]knowledge{}}
+	g := &Guard{api: api, o: o, queue: make(chan func(context.Context), maxQueued), stop: stop, done: make(chan struct{}), known: map[subject]knowledge{}, asking: map[subject]*question{}}
 	go g.work(ctx)
 	return g
 }
@@ -207,73 +208,6 @@ func (g *Guard) Before(ctx context.Context, tool string) error {
 		return &RefusedError{Tool: tool, Health: health}
 	}
 	return nil
-}
-
-// health returns what is known of a tool, having asked within the budget. ok is false if nothing is.
-func (g *Guard) health(ctx context.Context, s subject) (health rest.Health, ok bool) {
-	now := time.Now()
-	g.mu.Lock()
-	known, have := g.known[s]
-	fresh := have && !known.at.IsZero() && now.Sub(known.at) < g.o.FreshFor
-	resting := now.Before(g.restUntil)
-	g.mu.Unlock()
-	if fresh {
-		return current(known, now), true
-	}
-	if resting {
-		return rest.Health{}, false
-	}
-	ctx, cancel := context.WithTimeout(ctx, g.o.Budget)
-	defer cancel()
-	health, err := g.ask(ctx, s)
-	if err != nil {
-		// That the caller gave up, or asks too much at once, says nothing about Agrajag.
-		if !errors.Is(context.Cause(ctx), context.Canceled) && !errors.Is(err, errAsking) {
-			g.mu.Lock()
-			g.restUntil = time.Now().Add(restAfterFailure)
-			g.mu.Unlock()
-		}
-		return rest.Health{}, false
-	}
-	g.remember(s, func(k *knowledge) { k.health, k.at = health, now })
-	return health, true
-}
-
-// errAsking says that nothing was asked.
-var errAsking = fmt.Errorf("%d questions are under way", maxAsking)
-
-// ask asks for a tool's health until ctx ends, whatever it is that does not: a Token that is fetched, or another API.
-func (g *Guard) ask(ctx context.Context, s subject) (rest.Health, error) {
-	type answer struct {
-		health rest.Health
-		err    error
-	}
-	select {
-	case g.asking <- struct{}{}:
-	default:
-		return rest.Health{}, errAsking
-	}
-	answers := make(chan answer, 1)
-	go func() {
-		defer func() { <-g.asking }()
-		health, err := g.api.Health(ctx, s.tool, s.Caller)
-		answers <- answer{health, err}
-	}()
-	select {
-	case a := <-answers:
-		return a.health, a.err
-	case <-ctx.Done():
-		return rest.Health{}, ctx.Err()
-	}
-}
-
-// current returns what is known as it is now: an outage whose end was expected meanwhile is to be tried.
-func current(known knowledge, now time.Time) rest.Health {
-	health := known.health
-	if at := health.ExpectedRecoveryAt; at != nil && !at.After(now) && health.State != "OK" {
-		health.Retesting = true
-	}
-	return health
 }
 
 // remember changes what is known of a tool. Where there is no room, any other is forgotten.

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,41 +154,6 @@ func TestAGuardFailsOpen(t *testing.T) {
 	}
 }
 
-// deafAPI hears of no context that ends, as a Token that is fetched over a network.
-type deafAPI struct {
-	*fakeAPI
-	asked   *atomic.Int32
-	release chan struct{}
-}
-
-func (d deafAPI) Health(context.Context, string, Caller) (rest.Health, error) {
-	d.asked.Add(1)
-	<-d.release
-	return down(), nil
-}
-
-func TestAGuardWaitsForNobodyWhoIsDeaf(t *testing.T) {
-	api := deafAPI{fakeAPI: &fakeAPI{}, asked: &atomic.Int32{}, release: make(chan struct{})}
-	g := NewGuard(api, GuardOptions{Budget: time.Millisecond})
-	gaveUp, cancel := context.WithCancel(t.Context())
-	cancel()
-	for range 10 * maxAsking { // That a caller gives up lets no question end, so that they would pile up.
-		if err := g.Before(gaveUp, "search"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := api.asked.Load(); n > maxAsking {
-		t.Errorf("%d questions are under way", n)
-	}
-	other := NewGuard(api, GuardOptions{Budget: time.Millisecond})
-	if err := other.Before(t.Context(), "search"); err != nil { // Which comes back while the API does not.
-		t.Error(err)
-	}
-	close(api.release)
-	finish(t, g)
-	finish(t, other)
-}
-
 func TestReportsNeverBlock(t *testing.T) {
 	block := make(chan struct{})
 	api := blockingAPI{fakeAPI: &fakeAPI{}, block: block}
@@ -328,7 +292,7 @@ func TestTransportReportsWhatTheToolAnswered(t *testing.T) {
 		t.Fatalf("reports %+v, successes %+v", api.reports, api.successes)
 	}
 	first, second := api.reports[0], api.reports[1]
-	if first.ToolName != "broken" || first.Error.HTTPStatus != 503 || first.Error.Headers["Retry-After"] != "60" || len(first.Error.Body) != maxKeptBody {
+	if first.ToolName != "broken" || first.Error.HTTPStatus != 503 || first.Error.Headers["Retry-After"] != "60" || len(first.Error.Body) != rest.MaxErrorBody {
 		t.Errorf("answered: %+v", first)
 	}
 	if second.ToolName != "hangup" || second.Error.HTTPStatus != 0 || second.Error.Message == "" || len(second.Error.ExceptionTypes) == 0 {

@@ -11,13 +11,8 @@ import (
 	"github.com/agrajag-dev/agrajag/api/rest"
 )
 
-const (
-	// maxKeptBody bounds what is kept of a failed answer for the report, in bytes. It is one more than Agrajag looks at, so
-	// that Agrajag sees that there was more, and does not store the half of a secret that the end may be.
-	maxKeptBody = 20<<10 + 1
-	// maxChain bounds the cause chain of a report.
-	maxChain = 16
-)
+// maxChain bounds the cause chain of a report.
+const maxChain = 16
 
 // Transport guards the HTTP calls that pass through it. An answer of 400 and above is an error of the tool; its body is
 // reported as far as the caller reads it, once the caller is done with it.
@@ -90,7 +85,7 @@ type keptBody struct {
 // Read reads on.
 func (b *keptBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if room := maxKeptBody - len(b.kept); room > 0 {
+	if room := rest.MaxErrorBody - len(b.kept); room > 0 {
 		b.kept = append(b.kept, p[:min(n, room)]...)
 	}
 	if err != nil {

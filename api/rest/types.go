@@ -6,6 +6,10 @@ package rest
 
 import "time"
 
+// MaxErrorBody is as much of an error's body as is worth sending, in bytes. It is one more than is looked at, so that it shows
+// that there was more: the end of what was cut may be the half of a secret, which nobody can know and which is not stored.
+const MaxErrorBody = 20<<10 + 1
+
 // Report is a failed tool call (POST /v1/projects/{project}/errors). What is too long is cut, secrets are taken out.
 type Report struct {
 	// ToolName is what agents call the tool: 1 to 128 characters.

@@ -3,6 +3,7 @@ package mcpclient
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -13,9 +14,6 @@ import (
 	"github.com/agrajag-dev/agrajag/api/rest"
 	"github.com/agrajag-dev/agrajag/client"
 )
-
-// maxText bounds what is reported of a failed result, in bytes.
-const maxText = 16 << 10
 
 // Middleware guards the tool calls of a client, which has it added by AddSendingMiddleware. A call that is refused
 // gives a result that says so to the model, as a failed tool does. Tools are reported as name(tool): nil reports them
@@ -52,7 +50,7 @@ func report(ctx context.Context, guard *client.Guard, tool string, result mcp.Re
 	called, ok := result.(*mcp.CallToolResult)
 	switch {
 	case ok && called.IsError:
-		guard.Failed(ctx, tool, rest.ToolError{Body: textOf(called), Message: "the tool answered with isError"})
+		guard.Failed(ctx, tool, rest.ToolError{Body: bodyOf(called)})
 	case ok:
 		guard.Worked(ctx, tool)
 	}
@@ -68,14 +66,28 @@ func errorOf(err error) rest.ToolError {
 	return e
 }
 
-// textOf returns what a failed result says.
-func textOf(result *mcp.CallToolResult) string {
-	var b strings.Builder
+// text is a text in a result, as MCP has it on the wire.
+type text struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+// bodyOf returns a failed result as MCP has it on the wire, with as much of its texts as is worth sending: a rule may ask
+// whether they stand in an answer that says it is an error.
+func bodyOf(result *mcp.CallToolResult) string {
+	said, room := []text{}, rest.MaxErrorBody
 	for _, content := range result.Content {
-		if text, ok := content.(*mcp.TextContent); ok && b.Len() < maxText {
-			b.WriteString(text.Text[:min(len(text.Text), maxText-b.Len())])
-			b.WriteByte('\n')
+		if one, ok := content.(*mcp.TextContent); ok && room > 0 {
+			said = append(said, text{"text", one.Text[:min(len(one.Text), room)]})
+			room -= len(one.Text)
 		}
 	}
-	return strings.TrimSpace(b.String())
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false) // As servers do not: texts are read as they stand.
+	_ = encoder.Encode(struct {
+		Content []text `json:"content"`
+		IsError bool   `json:"isError"`
+	}{said, true}) // Nothing in it can fail.
+	return strings.TrimSuffix(b.String(), "\n")
 }

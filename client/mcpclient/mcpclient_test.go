@@ -2,6 +2,7 @@ package mcpclient
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -12,10 +13,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/agrajag-dev/agrajag/api/rest"
+	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/client"
+	"github.com/agrajag-dev/agrajag/internal/classify"
+	"github.com/agrajag-dev/agrajag/internal/redact"
 )
 
 // recorder is an API of which one tool is DOWN.
@@ -106,7 +111,7 @@ func TestToolCallsAreGuarded(t *testing.T) {
 	if err := errors.Join(session.Close(), guard.Close(t.Context())); err != nil {
 		t.Error(err)
 	}
-	want := []string{"error mcp_search  the index is corrupt", "success mcp_search", "error mcp_unknown -32602 "}
+	want := []string{`error mcp_search  {"content":[{"type":"text","text":"the index is corrupt"}],"isError":true}`, "success mcp_search", "error mcp_unknown -32602 "}
 	if diff := cmp.Diff(want, api.said); diff != "" {
 		t.Errorf("reported (-want +got):\n%s", diff)
 	}
@@ -143,5 +148,82 @@ func TestRefusalsFurtherInAreNotReported(t *testing.T) {
 	}
 	if len(api.said) != 0 {
 		t.Errorf("reported: %q", api.said)
+	}
+}
+
+// What is cut off here must not hide from Agrajag that there was more: it would store the half of a secret.
+func TestNoHalfOfASecretIsStored(t *testing.T) {
+	const known = 8 // So much of a secret is worth something.
+	for _, secret := range []string{
+		"ghp_" + "Zx8Qm2Lp0Rt7Yv4Wn9Kc3Hb6Jd1Fs5Ga8Ue2", "AKIA" + "Y3FDQ7XW2LMNOPZ5", "AIza" + "SyD8f3Kq9Lm2Np5Rt7Wx1Yz4Bc6Ef0Gh3Jk", "glpat-" + "x7Kq9Lm2Np5Rt7Wx1Yz4",
+		"npm_" + "Zx8Qm2Lp0Rt7Yv4Wn9Kc3Hb6Jd1Fs5Ga8Ue2",
+	} {
+		for _, cut := range []int{v1alpha1.MaxErrorBody, rest.MaxErrorBody} {
+			for n := known; n < len(secret); n += 4 {
+				before := strings.Repeat("a", cut-n-1) + " "
+				for name, content := range map[string][]mcp.Content{
+					"one text":  {&mcp.TextContent{Text: before + secret + " and more"}},
+					"two texts": {&mcp.TextContent{Text: before[:len(before)-1]}, &mcp.ImageContent{}, &mcp.TextContent{Text: secret}, &mcp.TextContent{Text: "and more"}},
+				} {
+					e := &v1alpha1.ToolError{Body: bodyOf(&mcp.CallToolResult{Content: content})}
+					redact.Error(e)
+					if at := strings.Index(e.Body, secret[:known]); at >= 0 {
+						t.Fatalf("%s, cut after %d of %d bytes of a secret: %q is stored", name, n, len(secret), e.Body[at:])
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestAFailedResultIsSentAsOnTheWire(t *testing.T) {
+	long := strings.Repeat("x", rest.MaxErrorBody)
+	of := func(content ...mcp.Content) *mcp.CallToolResult {
+		return &mcp.CallToolResult{IsError: true, Content: content}
+	}
+	for _, tc := range []struct {
+		name         string
+		result, want *mcp.CallToolResult
+	}{
+		{"nothing", of(), of()},
+		{"one text", of(&mcp.TextContent{Text: "no <such> file & \"more\""}), of(&mcp.TextContent{Text: "no <such> file & \"more\""})},
+		{"several, and what is no text", of(&mcp.TextContent{Text: "a"}, &mcp.ImageContent{Data: []byte("x")}, &mcp.TextContent{Text: "b"}), of(&mcp.TextContent{Text: "a"}, &mcp.TextContent{Text: "b"})},
+		{"no more than is worth sending", of(&mcp.TextContent{Text: long + "y"}), of(&mcp.TextContent{Text: long})},
+		{"nor of several", of(&mcp.TextContent{Text: long[1:]}, &mcp.TextContent{Text: "yz"}, &mcp.TextContent{Text: "z"}), of(&mcp.TextContent{Text: long[1:]}, &mcp.TextContent{Text: "y"})},
+	} {
+		got := &mcp.CallToolResult{}
+		if err := json.Unmarshal([]byte(bodyOf(tc.result)), got); err != nil {
+			t.Fatalf("%s: %v", tc.name, err)
+		}
+		if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreUnexported(mcp.CallToolResult{}), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		}
+	}
+	if got := bodyOf(of(&mcp.TextContent{Text: "<a & b>"})); !strings.Contains(got, "<a & b>") {
+		t.Errorf("a text is not sent as it stands: %s", got)
+	}
+}
+
+// Errors that a rule knows on the wire it knows of a guarded client, and others are told apart.
+func TestRulesReadAFailedResult(t *testing.T) {
+	rules, problems := classify.Compile(classify.Bundled())
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	verdict := func(said string) classify.Verdict {
+		body := bodyOf(&mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: said}}})
+		return rules.Classify(classify.Call{Tool: "search"}, &v1alpha1.ToolError{Body: body}, time.Now())
+	}
+	if got := verdict("Your token has expired, please log in again"); got.Class != v1alpha1.UserSpecificTechnical {
+		t.Errorf("an expired token is %s by rule %s", got.Class, got.RuleID)
+	}
+	if one, other := verdict("the index is corrupt"), verdict("no such column"); one.Signature == other.Signature {
+		t.Errorf("two errors that no rule knows are both %s", one.Signature)
+	}
+}
+
+func TestOneByteMoreIsSentThanIsLookedAt(t *testing.T) {
+	if rest.MaxErrorBody != redact.ReadOfBody+1 {
+		t.Errorf("%d bytes are sent, %d looked at", rest.MaxErrorBody, redact.ReadOfBody)
 	}
 }

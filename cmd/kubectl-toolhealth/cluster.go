@@ -72,11 +72,11 @@ func (c *clusterFlags) connect() (*connection, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(c.loading, &c.overrides)
 	project, _, err := loader.Namespace()
 	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+		return nil, unreached(err, c.overrides.CurrentContext)
 	}
 	config, err := loader.ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("find the cluster: %w", err)
+		return nil, unreached(err, c.overrides.CurrentContext)
 	}
 	if config.Timeout == 0 && !c.unbounded {
 		config.Timeout = clusterTimeout
@@ -206,28 +206,24 @@ func (s *subject) bind(command *cobra.Command) {
 
 // key returns the row.
 func (s *subject) key(place tenancy.Place, tool string) (health.Key, error) {
-	scope := v1alpha1.Scope(s.scope)
+	scope := v1alpha1.ScopeProject
 	switch {
-	case scope == "" && s.session != "":
+	case s.scope != "":
+		var err error
+		if scope, err = parseScope(s.scope); err != nil {
+			return health.Key{}, err
+		}
+	case s.session != "":
 		scope = v1alpha1.ScopeSession
-	case scope == "" && s.user != "":
+	case s.user != "":
 		scope = v1alpha1.ScopeUser
-	case scope == "":
-		scope = v1alpha1.ScopeProject
-	case scope.Width() < 0:
-		return health.Key{}, fmt.Errorf("--scope %s is not known; use SESSION, USER, PROJECT, TENANT or GLOBAL", plain(s.scope, maxCell))
+	}
+	if err := people(s.user, s.session); err != nil {
+		return health.Key{}, err
 	}
 	key, ok := health.KeyFor(place, scope, tool, s.user, s.session)
 	if !ok {
 		return health.Key{}, fmt.Errorf("--scope %s needs --%s", scope, map[v1alpha1.Scope]string{v1alpha1.ScopeUser: "user", v1alpha1.ScopeSession: "session"}[scope])
 	}
 	return key, nil
-}
-
-// oneTool refuses anything but the name of one tool.
-func oneTool(c *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("name one tool; see '%s --help'", c.CommandPath())
-	}
-	return nil
 }

@@ -118,12 +118,22 @@ func (o *describeOptions) describe(ctx context.Context, cluster *connection, pla
 	}
 	d.standing = standingOf(tool, rows, now)
 	var err error
-	d.LastJob, err = lastJob(ctx, cluster, tool, tenancy.User(o.user))
+	d.LastJob, err = lastJob(ctx, cluster, tool, tenancy.User(o.user), deciding(rows, now))
 	return d, err
 }
 
-// lastJob returns the youngest job of a tool that is not about another user; nil: there is none.
-func lastJob(ctx context.Context, cluster *connection, tool, user string) (*jobDescription, error) {
+// deciding names the job, as namespace/name, that found what is in force; empty: none did.
+func deciding(rows []*v1alpha1.ToolHealth, now time.Time) string {
+	row := health.Effective(rows, now).Row
+	if row == nil || row.Status.LastDiagnosis == nil {
+		return ""
+	}
+	return row.Status.LastDiagnosis.Job
+}
+
+// lastJob returns the job that is said to have decided or, where it is gone, the youngest of a tool, as far as they are
+// not about another user; nil: there is none.
+func lastJob(ctx context.Context, cluster *connection, tool, user, decided string) (*jobDescription, error) {
 	var jobs v1alpha1.DiagnosisJobList
 	err := cluster.List(ctx, &jobs, client.InNamespace(cluster.project))
 	if apierrors.IsForbidden(err) {
@@ -138,6 +148,11 @@ func lastJob(ctx context.Context, cluster *connection, tool, user string) (*jobD
 	})
 	if len(jobs.Items) == 0 {
 		return nil, nil
+	}
+	at := slices.IndexFunc(jobs.Items, func(job v1alpha1.DiagnosisJob) bool { return job.Namespace+"/"+job.Name == decided })
+	if at >= 0 {
+		described := describeJob(&jobs.Items[at])
+		return &described, nil
 	}
 	job := slices.MaxFunc(jobs.Items, func(a, b v1alpha1.DiagnosisJob) int {
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)

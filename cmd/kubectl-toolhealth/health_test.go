@@ -160,6 +160,7 @@ func TestPeopleSeePinAndMarkTools(t *testing.T) {
 	s.says("ops", exitFine, "cooldown mcp_search --signature http-403 --for 1h --user alice --classification USER_PERMISSION")
 	s.says("alice", exitFine, "describe mcp_search", "Cooldowns:", "http-403 USER USER_PERMISSION in 59m 1", "http-5xx PROJECT INTERMITTENT in 29m 1",
 		"History:", "DOWN PROJECT TECHNICALLY_BROKEN ops the provider announced it")
+	s.says("alice", exitFine, "describe mcp_search -o yaml", "activeCooldowns: 2", "cooldowns: - classification: USER_PERMISSION")
 	s.says("ops", exitFine, "cooldown mcp_search --signature http-403 --user alice --clear", "no longer cools down")
 	s.says("ops", exitFine, "cooldown mcp_search --signature http-403 --user alice --clear", "Nothing to change")
 	s.says("ops", exitFine, "mark mcp_search --state OK --reason 'tried by hand'")
@@ -225,6 +226,23 @@ func TestTheLastJobIsNoOtherUsers(t *testing.T) {
 	}
 	s.says("alice", exitFine, "describe mcp_search", "Last job: of-nobody")
 	s.says("alice", exitFine, "describe mcp_search --user bob", "Last job: of-bob")
+}
+
+// Of jobs that are as young as one another, and of younger ones, that which found what is in force says why.
+func TestTheLastJobIsTheOneThatDecided(t *testing.T) {
+	s := newShop(t)
+	for _, name := range []string{"a-other", "decided", "z-other"} {
+		job := &v1alpha1.DiagnosisJob{Spec: v1alpha1.DiagnosisJobSpec{ToolName: "mcp_search", Trigger: v1alpha1.TriggerUserRequest}}
+		job.Namespace, job.Name = s.name, name
+		s.must(s.env.Admin.Create(t.Context(), job))
+	}
+	s.row(v1alpha1.ScopeUser, "alice", "mcp_search", v1alpha1.ToolHealthStatus{State: v1alpha1.StateDown, LastDiagnosis: &v1alpha1.HealthDiagnosis{
+		Classification: v1alpha1.UserSpecificTechnical, ErrorSignature: "http-401", By: "agrajag-engine/decided", Job: s.name + "/decided", At: metav1.Now()}})
+	s.says("alice", exitFine, "describe mcp_search", "Error: http-401", "Last job: decided")
+	decided := &v1alpha1.DiagnosisJob{}
+	decided.Namespace, decided.Name = s.name, "decided"
+	s.must(s.env.Admin.Delete(t.Context(), decided))
+	s.says("alice", exitFine, "describe mcp_search", "Error: http-401", "-other (")
 }
 
 func TestCompletionKnowsTheCluster(t *testing.T) {
@@ -300,7 +318,7 @@ func TestAListFollowsTheRows(t *testing.T) {
 
 func TestReportsAndRechecksByHand(t *testing.T) {
 	s := newShop(t)
-	s.says("alice", exitFine, "report mcp_search --status 503 --user alice --header 'Retry-After: 60'", "it is diagnosed as job report-")
+	s.says("alice", exitFine, "report mcp_search --status 503 --user alice --header 'Retry-After: 60'", "Stored as job report-")
 	s.says("alice", exitUnusable, "report mcp_search", "say what the call answered")
 	s.says("alice", exitUnusable, "report mcp_search --status 503 --header nonsense", "Name: value")
 	s.says("alice", exitUnusable, "report mcp_search --status 503 --user bob", "report-for-others")

@@ -72,7 +72,8 @@ type standing struct {
 	Retesting      bool       `json:"retesting,omitempty"`
 	Pinned         bool       `json:"pinned,omitempty"`
 	PinnedBy       string     `json:"pinnedBy,omitempty"`
-	Cooldowns      int        `json:"cooldowns,omitempty"`
+	// ActiveCooldowns is how many errors cool down.
+	ActiveCooldowns int `json:"activeCooldowns,omitempty"`
 }
 
 func (o *listOptions) run(ctx context.Context) error {
@@ -218,7 +219,7 @@ func (o *listOptions) standings(ctx context.Context, cluster *connection, place 
 func standingOf(tool string, rows []*v1alpha1.ToolHealth, now time.Time) standing {
 	told, row := health.Told(tool, rows, now), health.Effective(rows, now).Row
 	s := standing{Tool: tool, State: told.State, Scope: told.Scope, Since: told.Since, Until: told.ExpectedRecoveryAt, Why: told.Note,
-		Classification: told.Classification, Retesting: told.Retesting, Pinned: told.Overridden, Cooldowns: len(told.Cooldowns)}
+		Classification: told.Classification, Retesting: told.Retesting, Pinned: told.Overridden, ActiveCooldowns: len(told.Cooldowns)}
 	if row == nil {
 		return s
 	}

@@ -13,9 +13,7 @@ import (
 	"syscall"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
@@ -53,19 +51,10 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 		}
 	}
 	if err != nil {
-		_, _ = fmt.Fprintln(errOut, "error:", plain(err.Error(), maxError)+mayBe(ran, err))
+		_, _ = fmt.Fprintln(errOut, "error:", plain(err.Error(), maxError)+refused(ran, err))
 		return exitUnusable
 	}
 	return exitFine
-}
-
-// mayBe says what lets people do what they were refused.
-func mayBe(command *cobra.Command, err error) string {
-	role := command.Annotations[clusterAnnotation]
-	if role == "" || !apierrors.IsForbidden(err) {
-		return ""
-	}
-	return "; the role " + role + " lets you: somebody who may must bind it to you in that namespace"
 }
 
 // isTerminal reports whether a person reads the output as it is written.

@@ -41,8 +41,8 @@ make it stand whatever is found, use 'pin'. Needs the verb update on toolhealths
 	o.clusterFlags.bind(c, "agrajag-admin")
 	o.subject.bind(c)
 	stateFlag(c, &o.state)
-	c.Flags().StringVar(&o.until, "until", "", "when it is expected to work again: a time or, from now, a duration such as 2h")
-	c.Flags().StringVar(&o.reason, "reason", "", "what was found (required)")
+	c.Flags().StringVar(&o.until, "until", "", "when it is expected to work again, at most 24h from now: a time, or a duration such as 2h")
+	c.Flags().StringVar(&o.reason, "reason", "", "what was found, in at most 500 characters (required)")
 	_ = c.MarkFlagRequired("reason")
 	return c
 }
@@ -54,6 +54,12 @@ func (o *markOptions) run(ctx context.Context, tool string) error {
 	}
 	until, err := parseUntil(o.until, time.Now())
 	if err != nil {
+		return err
+	}
+	if until != nil && time.Until(until.Time) > health.MaxWait {
+		return fmt.Errorf("--until %s is more than %s away, for which no recovery is expected: 'pin' has a state stand longer", plain(o.until, maxCell), short(health.MaxWait))
+	}
+	if err := within("--reason", o.reason, maxMarkNote); err != nil {
 		return err
 	}
 	finding := health.Finding{State: state, Classification: classes[state], Note: o.reason}

@@ -42,7 +42,7 @@ better. It ends at --until, or with 'unpin'. Reports are still answered and kept
 	o.subject.bind(c)
 	stateFlag(c, &o.state)
 	c.Flags().StringVar(&o.until, "until", "", "when the pin ends: a time such as 2026-12-01T08:00:00Z, or from now, such as 2h (default: never by itself)")
-	c.Flags().StringVar(&o.reason, "reason", "", "why, for those who meet it (required)")
+	c.Flags().StringVar(&o.reason, "reason", "", "why, for those who meet it, in at most 200 characters (required)")
 	_ = c.MarkFlagRequired("reason")
 	return c
 }
@@ -90,6 +90,9 @@ func (o *pinOptions) run(ctx context.Context, tool string) error {
 	}
 	until, err := parseUntil(o.until, time.Now())
 	if err != nil {
+		return err
+	}
+	if err := within("--reason", o.reason, maxPinReason); err != nil {
 		return err
 	}
 	override := &v1alpha1.HealthOverride{State: state, Until: until, Reason: o.reason}

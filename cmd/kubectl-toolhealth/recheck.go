@@ -66,13 +66,17 @@ func (o *recheckOptions) apart(c *cobra.Command, args []string) []string {
 }
 
 func (o *recheckOptions) run(ctx context.Context, tool string) error {
+	scope, err := parseScope(o.scope)
+	if err := errors.Join(err, people(o.asUser, "")); err != nil {
+		return err
+	}
 	cluster, err := o.connect()
 	if err != nil {
 		return err
 	}
 	job := &v1alpha1.DiagnosisJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.project, GenerateName: "recheck-"},
-		Spec: v1alpha1.DiagnosisJobSpec{ToolName: v1alpha1.ToolName(tool), Scope: v1alpha1.Scope(o.scope), Trigger: v1alpha1.TriggerUserRequest,
+		Spec: v1alpha1.DiagnosisJobSpec{ToolName: v1alpha1.ToolName(tool), Scope: scope, Trigger: v1alpha1.TriggerUserRequest,
 			OriginatingUserID: v1alpha1.UserID(o.asUser)},
 	}
 	err = cluster.Create(ctx, job)

@@ -11,7 +11,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/agrajag-dev/agrajag/api/rest"
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/redact"
 )
 
 type reportOptions struct {
@@ -28,8 +30,12 @@ func newReport(s *streams) *cobra.Command {
 		Use:   "report TOOL",
 		Short: "Report an error of a tool by hand, and read the verdict",
 		Long: `Report an error of a tool by hand, as an agent's runtime does after a failed call, and read the verdict. What the rules decide
-is answered at once; anything else becomes a DiagnosisJob. --body - reads the body from the standard input. With -o json it is a verdict as the REST
-API gives it.
+is answered at once; anything else becomes a DiagnosisJob. --body - reads the body from the standard input. Secrets are taken
+out and what is too long is cut before anything is sent.
+
+With -o json it is the verdict that the REST API gives. Of a report that becomes a job the API server tells less: then the
+verdict has outcome (Pending), classification (UNCLEAR: not known yet), diagnosisPending, job, stored and message alone.
+While the manager is away every report becomes a job, and the message says so.
 
 ` + clusterExitCodes,
 		Example: `  kubectl toolhealth report mcp_search --status 403 --user alice
@@ -58,7 +64,14 @@ API gives it.
 
 // job returns the report.
 func (o *reportOptions) job(namespace, tool string) (*v1alpha1.DiagnosisJob, error) {
+	scope, err := parseScope(o.scope)
+	if err := errors.Join(err, people(o.user, o.session)); err != nil {
+		return nil, err
+	}
 	e := &v1alpha1.ToolError{Body: o.body, Message: o.message, ErrorCode: o.code, Host: o.host}
+	if o.status != 0 && (o.status < 100 || o.status > 999) {
+		return nil, fmt.Errorf("--status %d is no status of HTTP: it has three digits", o.status)
+	}
 	if o.status != 0 {
 		e.HTTPStatus = &o.status
 	}
@@ -67,8 +80,7 @@ func (o *reportOptions) job(namespace, tool string) (*v1alpha1.DiagnosisJob, err
 		if err != nil {
 			return nil, err
 		}
-		// The API server refuses what is much longer; the beginning says most.
-		e.Body = strings.ToValidUTF8(string(data[:min(len(data), v1alpha1.MaxErrorBody)]), "")
+		e.Body = string(data)
 	}
 	for _, header := range o.headers {
 		name, value, ok := strings.Cut(header, ":")
@@ -86,11 +98,14 @@ func (o *reportOptions) job(namespace, tool string) (*v1alpha1.DiagnosisJob, err
 	if e.HTTPStatus == nil && e.Body == "" && e.Message == "" && e.ErrorCode == "" && len(e.ExceptionTypes) == 0 {
 		return nil, errors.New("say what the call answered: --status, --body, --message, --exception or --error-code")
 	}
-	return &v1alpha1.DiagnosisJob{
+	job := &v1alpha1.DiagnosisJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "report-"},
-		Spec: v1alpha1.DiagnosisJobSpec{ToolName: v1alpha1.ToolName(tool), Scope: v1alpha1.Scope(o.scope), OriginatingUserID: v1alpha1.UserID(o.user),
+		Spec: v1alpha1.DiagnosisJobSpec{ToolName: v1alpha1.ToolName(tool), Scope: scope, OriginatingUserID: v1alpha1.UserID(o.user),
 			OriginatingSessionID: o.session, Error: e, Note: o.note},
-	}, nil
+	}
+	// As the webhook does: while it is away, the API server refuses what is too long, and keeps what is secret.
+	redact.Job(job)
+	return job, nil
 }
 
 func (o *reportOptions) run(ctx context.Context, tool string) error {
@@ -102,52 +117,50 @@ func (o *reportOptions) run(ctx context.Context, tool string) error {
 	if err != nil {
 		return err
 	}
-	err = cluster.Create(ctx, job)
-	v := verdictOf(answerOf(err))
-	switch {
-	case err == nil:
-		v = verdict{Outcome: "Pending", Classification: string(v1alpha1.Unclear), DiagnosisPending: true, Job: job.Name,
-			Message: "The error is unclear: it is diagnosed as job " + job.Name}
-		if said := cluster.warnings.String(); said != "" { // The webhook's, which says more.
-			v.Message = said + ". Job: " + job.Name
-		}
-	case v.Outcome != "":
-		v.Message = messageOf(err)
-	default:
+	answer, message, err := cluster.report(ctx, job)
+	if err != nil {
 		return err
 	}
 	if o.output != "text" {
-		return o.object(o.output, v)
+		return o.object(o.output, answer)
 	}
-	return o.print("%s", v.Message)
+	return o.print("%s", message)
 }
 
-// verdict is a rest.Verdict, as far as the API server tells it.
-type verdict struct {
-	Outcome           string `json:"outcome"`
-	RuleID            string `json:"ruleId,omitempty"`
-	Signature         string `json:"signature,omitempty"`
-	Classification    string `json:"classification"`
-	State             string `json:"state,omitempty"`
-	Scope             string `json:"scope,omitempty"`
-	Action            string `json:"action,omitempty"`
-	RetryAfterSeconds int64  `json:"retryAfterSeconds,omitempty"`
-	DiagnosisPending  bool   `json:"diagnosisPending"`
-	Job               string `json:"job,omitempty"`
-	ToolKnown         *bool  `json:"toolKnown,omitempty"`
-	Message           string `json:"message"`
-	UserActionHint    string `json:"userActionHint,omitempty"`
+// report makes a job of a report, and returns the verdict and its message: a rest.Verdict or a pendingVerdict.
+func (c *connection) report(ctx context.Context, job *v1alpha1.DiagnosisJob) (answer any, message string, err error) {
+	err = c.Create(ctx, job)
+	if v := verdictOf(answerOf(err)); v.Outcome != "" {
+		v.Message = messageOf(err)
+		return v, v.Message, nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	v := pendingVerdict{Outcome: "Pending", Classification: string(v1alpha1.Unclear), DiagnosisPending: true, Job: job.Name, Stored: true,
+		Message: "Stored as job " + job.Name + ", but nobody has looked at it yet: the manager did not answer. It is decided when the manager is back"}
+	if said := c.warnings.String(); said != "" { // The webhook has.
+		v.Message = said + ". Job: " + job.Name
+	}
+	return v, v.Message, nil
 }
 
-// verdictOf reads what a refusal says to machines.
-func verdictOf(answer map[string]string) verdict {
-	v := verdict{Outcome: answer["Outcome"], RuleID: answer["RuleID"], Signature: answer["ErrorSignature"], Classification: answer["Classification"],
+// pendingVerdict is as much of a rest.Verdict as the API server tells of a report that it stored.
+type pendingVerdict struct {
+	Outcome          string `json:"outcome"`
+	Classification   string `json:"classification"`
+	DiagnosisPending bool   `json:"diagnosisPending"`
+	Job              string `json:"job"`
+	Stored           bool   `json:"stored"`
+	Message          string `json:"message"`
+}
+
+// verdictOf reads what a refusal says to machines. The webhook refuses a report only when what follows is stored.
+func verdictOf(answer map[string]string) rest.Verdict {
+	v := rest.Verdict{Outcome: answer["Outcome"], RuleID: answer["RuleID"], Signature: answer["ErrorSignature"], Classification: answer["Classification"],
 		State: answer["State"], Scope: answer["Scope"], Action: answer["Action"], Job: answer["Job"], UserActionHint: answer["UserActionHint"],
-		DiagnosisPending: answer["DiagnosisPending"] == "true"}
+		DiagnosisPending: answer["DiagnosisPending"] == "true", ToolKnown: answer["ToolKnown"] == "true", Stored: true}
 	v.RetryAfterSeconds, _ = strconv.ParseInt(answer["RetryAfterSeconds"], 10, 64)
-	if known, err := strconv.ParseBool(answer["ToolKnown"]); err == nil {
-		v.ToolKnown = &known
-	}
 	return v
 }
 

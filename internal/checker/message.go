@@ -18,10 +18,10 @@ func describe(d *Decision, f facts) {
 	d.Hint = hint(d)
 	switch d.Outcome {
 	case Classified:
-		d.Message = fmt.Sprintf("%s: %s (rule %s%s%s)", d.Class, advice(d.Class, tool, d.RetryAfter), d.Verdict.RuleID, standing(d.RetryAfter), cut(d, f))
+		d.Message = fmt.Sprintf("%s: %s (rule %s%s%s)", d.Class, advice(d, tool), d.Verdict.RuleID, standing(d.RetryAfter), cut(d, f))
 	case CoolingDown:
 		d.Message = fmt.Sprintf("%s: %s (rule %s; %s cools down for another %s)", d.Class,
-			advice(d.Class, tool, d.RetryAfter), d.Verdict.RuleID, d.Verdict.Signature, wait(d.RetryAfter))
+			advice(d, tool), d.Verdict.RuleID, d.Verdict.Signature, wait(d.RetryAfter))
 		if said := original(f.report.Error); said != "" {
 			d.Message += ". The tool said: " + said
 		}
@@ -66,17 +66,25 @@ func cut(d *Decision, f facts) string {
 
 // coalescedMessage tells which job stands for the report.
 func coalescedMessage(d *Decision, f facts, tool string) string {
-	if d.Refused != nil && f.report.Trigger.IsRecheck() {
+	recheck := f.report.Trigger.IsRecheck()
+	if d.Refused != nil && recheck {
 		return d.Refused.Refusal(tool, d.Key.Scope, f.report.Project, f.now)
 	}
 	if d.Refused != nil {
 		return d.Refused.Refusal(tool, d.Key.Scope, f.report.Project, f.now) + fmt.Sprintf(". Do not call it again for %s", wait(d.RetryAfter))
 	}
 	job := f.job(func(other jobFact) bool { return other.job.Name == d.Job })
-	if job == nil || !isOpen(job) {
+	open := job != nil && isOpen(job)
+	switch { // That a tool is to be left alone is for those whose call failed.
+	case open && recheck:
+		return fmt.Sprintf("%s is looked at already, as job %s: see what it finds", tool, d.Job)
+	case open:
+		return fmt.Sprintf("Diagnosis pending as job %s: do not call %s again before it ends; it usually takes less than %s", d.Job, tool, wait(d.RetryAfter))
+	case recheck:
+		return fmt.Sprintf("%s was looked at a moment ago, as job %s: ask again in %s%s", tool, d.Job, wait(d.RetryAfter), foundBy(job))
+	default:
 		return fmt.Sprintf("Diagnosed a moment ago as job %s: do not call %s again for %s%s", d.Job, tool, wait(d.RetryAfter), foundBy(job))
 	}
-	return fmt.Sprintf("Diagnosis pending as job %s: do not call %s again before it ends; it usually takes less than %s", d.Job, tool, wait(d.RetryAfter))
 }
 
 // foundBy tells what a job found.
@@ -97,7 +105,7 @@ func diagnosedMessage(d *Decision, tool string) string {
 		note = ". Found: " + last.Note
 	}
 	return fmt.Sprintf("%s: %s is %s for scope %s: %s (rule %s%s)%s", d.Class, tool, d.Health.State, d.Health.Row.Spec.Scope,
-		advice(d.Class, tool, d.RetryAfter), d.Verdict.RuleID, standing(d.RetryAfter), note)
+		advice(d, tool), d.Verdict.RuleID, standing(d.RetryAfter), note)
 }
 
 // failure tells what went wrong with the run of the job that stands for the report, and what can be done about it.
@@ -119,10 +127,10 @@ func failure(d *Decision, f facts) string {
 }
 
 // advice says what to do about an error of a class.
-func advice(class v1alpha1.Classification, tool string, after time.Duration) string {
-	switch class {
+func advice(d *Decision, tool string) string {
+	switch d.Class {
 	case v1alpha1.TechnicallyBroken:
-		return fmt.Sprintf("%s does not work for anybody: plan without it for %s", tool, wait(after))
+		return fmt.Sprintf("%s does not work%s: plan without it for %s", tool, concerned(d.Scope), wait(d.RetryAfter))
 	case v1alpha1.UserSpecificTechnical:
 		return fmt.Sprintf("%s works, but not with this user's access: the user has to renew it; do not retry before", tool)
 	case v1alpha1.UserPermission:
@@ -130,11 +138,29 @@ func advice(class v1alpha1.Classification, tool string, after time.Duration) str
 	case v1alpha1.UserInput:
 		return fmt.Sprintf("%s works, the input was wrong: correct it and call again", tool)
 	case v1alpha1.Intermittent:
-		return fmt.Sprintf("%s may work again soon: retry after %s", tool, wait(after))
+		return fmt.Sprintf("%s may work again soon: retry after %s", tool, wait(d.RetryAfter))
 	case v1alpha1.Working:
 		return fmt.Sprintf("%s works: nothing is wrong with it", tool)
 	default:
-		return fmt.Sprintf("%s fails now and then for a reason that was not found: retry after %s", tool, wait(after))
+		return fmt.Sprintf("%s fails now and then for a reason that was not found: retry after %s", tool, wait(d.RetryAfter))
+	}
+}
+
+// concerned says for whom an answer of a scope holds.
+func concerned(scope v1alpha1.Scope) string {
+	switch scope {
+	case v1alpha1.ScopeSession:
+		return " in this session"
+	case v1alpha1.ScopeUser:
+		return " for this user"
+	case v1alpha1.ScopeProject:
+		return " for anybody in this project"
+	case v1alpha1.ScopeTenant:
+		return " for anybody of this tenant"
+	case v1alpha1.ScopeGlobal:
+		return " for anybody"
+	default: // It is kept in no row.
+		return ""
 	}
 }
 

@@ -45,6 +45,7 @@ func noted(note string) func(*v1alpha1.DiagnosisJob) {
 func TestTheMessageSaysWhatItIsWhatToDoHowLongAndWhy(t *testing.T) {
 	status := int32(403)
 	said := report(func(r *Report) { r.Error = v1alpha1.ToolError{HTTPStatus: &status, Message: "forbidden"} })
+	asking := report(func(r *Report) { r.Trigger = v1alpha1.TriggerUserRequest })
 	expired := classify.Verdict{RuleID: "http-401-expired-token", Signature: "http-401-expired", Class: v1alpha1.UserSpecificTechnical, Wait: 24 * time.Hour}
 	input := classify.Verdict{RuleID: "manual-read-not-found", Signature: "manual-not-found", Class: v1alpha1.UserInput, Wait: 5 * time.Minute}
 	marking := unclear503
@@ -63,7 +64,7 @@ func TestTheMessageSaysWhatItIsWhatToDoHowLongAndWhy(t *testing.T) {
 		{name: "wrong input", verdict: input, facts: facts{now: t0, report: said},
 			want: "USER_INPUT: search works, the input was wrong: correct it and call again (rule manual-read-not-found; the same answer for 5m)"},
 		{name: "nothing listens", verdict: refused, facts: facts{now: t0, report: said},
-			want: "TECHNICALLY_BROKEN: search does not work for anybody: plan without it for 5m (rule connect-refused; the same answer for 5m)"},
+			want: "TECHNICALLY_BROKEN: search does not work for anybody in this project: plan without it for 5m (rule connect-refused; the same answer for 5m)"},
 		{name: "too many requests", verdict: intermittent, facts: facts{now: t0, report: said},
 			want: "INTERMITTENT: search may work again soon: retry after 30s (rule http-429; the same answer for 30s)"},
 		{name: "a wait that the operator's maximum cuts", verdict: expired, facts: facts{now: t0, report: said, maxWait: time.Hour}, wantHint: "Renew your sign-in or token for this tool.",
@@ -88,12 +89,17 @@ func TestTheMessageSaysWhatItIsWhatToDoHowLongAndWhy(t *testing.T) {
 			want: "Not diagnosed: search was diagnosed once within the hour for scope PROJECT, as often as errors may while one time is kept for people who ask for a recheck: " +
 				"job diag-1, the newest, says what was found, and ToolHealth what is in force; another error may be diagnosed in 50m. Do not call it again for 30s"},
 		{name: "as many as there may be", verdict: again, facts: facts{now: t0.Add(10 * time.Minute), perHour: 1, jobs: []jobFact{jobOf("diag-1", said, "timeout", began(0))},
-			report: report(func(r *Report) { r.Trigger = v1alpha1.TriggerUserRequest })},
+			report: asking},
 			want: "Not looked at again: search was diagnosed once within the hour for scope PROJECT, as often as is allowed: " +
 				"job diag-1, the newest, says what was found, and ToolHealth what is in force; raise --diagnoses-per-row-per-hour, or ask again in 50m"},
+		{name: "a recheck of what is looked at", verdict: again, facts: facts{now: t0, jobs: []jobFact{jobOf("diag-1", said, "http-5xx")}, report: asking},
+			want: "search is looked at already, as job diag-1: see what it finds"},
+		{name: "a recheck a second after one", verdict: again, facts: facts{now: t0.Add(time.Second), report: asking,
+			jobs: []jobFact{jobOf("diag-1", said, v1alpha1.SignatureRecheck, diagnosed(v1alpha1.Working), noted("The tool works"))}},
+			want: "search was looked at a moment ago, as job diag-1: ask again in 9s. Found: The tool works"},
 		{name: "a verdict in force", verdict: unclear503, wantHint: "Ask the operator.",
 			facts: facts{now: t0.Add(time.Minute), report: said, window: 5 * time.Minute, rows: []*v1alpha1.ToolHealth{nil, nil, rowOf(v1alpha1.ScopeProject, found("http-5xx", 0))}},
-			want:  "TECHNICALLY_BROKEN: search is DOWN for scope PROJECT: search does not work for anybody: plan without it for 4m (rule http-5xx; the same answer for 4m). Found: the host is gone"},
+			want:  "TECHNICALLY_BROKEN: search is DOWN for scope PROJECT: search does not work for anybody in this project: plan without it for 4m (rule http-5xx; the same answer for 4m). Found: the host is gone"},
 		{name: "a run without a verdict, beside a row about something else", verdict: unclear503,
 			facts: facts{now: t0.Add(time.Minute), report: said, window: 5 * time.Minute, rows: []*v1alpha1.ToolHealth{nil, nil, rowOf(v1alpha1.ScopeProject, found("timeout", 0))},
 				jobs: []jobFact{jobOf("diag-1", said, "http-5xx", failed)}},
@@ -179,5 +185,31 @@ func TestWait(t *testing.T) {
 		if got := wait(d); got != want {
 			t.Errorf("%s: %q, want %q", d, got, want)
 		}
+	}
+}
+
+func TestTheAdviceSaysForWhomItHolds(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		edit func(*Report)
+		want string
+	}{
+		{"a client's tool, in its session", func(r *Report) { r.Tool, r.Session = "client_fs", "s1" }, "client_fs does not work in this session: plan"},
+		{"a report of a session", func(r *Report) { r.Scope = v1alpha1.ScopeSession }, "search does not work in this session: plan"},
+		{"of a user", func(r *Report) { r.Scope = v1alpha1.ScopeUser }, "search does not work for this user: plan"},
+		{"of a user, on behalf of nobody", func(r *Report) { r.Scope, r.User = v1alpha1.ScopeUser, "" }, "search does not work: plan"},
+		{"of a project", func(*Report) {}, "search does not work for anybody in this project: plan"},
+		{"of a tenant", func(r *Report) { r.Scope = v1alpha1.ScopeTenant }, "search does not work for anybody of this tenant: plan"},
+		{"of everybody", func(r *Report) { r.Scope = v1alpha1.ScopeGlobal }, "search does not work for anybody: plan"},
+	} {
+		if got := describeCase(refused, facts{now: t0, report: report(tc.edit)}); !strings.Contains(got.Message, tc.want) {
+			t.Errorf("%s: %q, want %q", tc.name, got.Message, tc.want)
+		}
+	}
+	// While it cools down, the row that answers says for whom.
+	cooled := rowOf(v1alpha1.ScopeUser, health.Cool(health.Trigger{Signature: refused.Signature, Class: refused.Class}))
+	got := describeCase(refused, facts{now: t0, report: report(), rows: []*v1alpha1.ToolHealth{nil, cooled}})
+	if got.Outcome != CoolingDown || !strings.Contains(got.Message, "search does not work for this user: plan") {
+		t.Errorf("%s: %q", got.Outcome, got.Message)
 	}
 }

@@ -93,6 +93,8 @@ func (v View) Suffix() string {
 		return fmt.Sprintf("Currently unavailable until about %s: plan without it.", stamp(v.RecoveryAt()))
 	case v.Overridden:
 		return text.Plain("Currently unavailable: "+v.Row.Spec.Override.Reason, 300)
+	case v.Row.Status.Since == nil: // It was written by hand.
+		return "Currently unavailable: plan without it."
 	default:
 		return fmt.Sprintf("Unavailable since %s: plan without it.", stamp(v.Row.Status.Since))
 	}

@@ -53,6 +53,8 @@ func TestEffective(t *testing.T) {
 			want: isDown, wantScope: project, wantSuffix: "Unavailable since 2026-05-23T14:00:00Z: plan without it."},
 		{name: "a pinned DOWN says why", rows: []*v1alpha1.ToolHealth{pinned(rowOf(project, ok, 0, nil), isDown, nil)},
 			want: isDown, wantScope: project, wantSuffix: "Currently unavailable: upgrade"},
+		{name: "a row that somebody wrote without saying since when", rows: []*v1alpha1.ToolHealth{{Status: v1alpha1.ToolHealthStatus{State: isDown}}},
+			want: isDown, wantSuffix: "Currently unavailable: plan without it."},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := Effective(tc.rows, now)

@@ -144,13 +144,19 @@ func (a *Answerer) Handle(ctx context.Context, req admission.Request) (response 
 	if req.DryRun != nil && *req.DryRun {
 		mode = checker.DryRun
 	}
-	d, err := a.Checker.Check(ctx, checker.ReportOf(job), mode)
+	r := checker.ReportOf(job)
+	d, err := a.Checker.Check(ctx, r, mode)
 	if err != nil {
 		logf.FromContext(ctx).Error(err, "Report left to the reconciler", "job", req.Name)
 		return admission.Allowed("").WithWarnings("Diagnosis pending: the report could not be answered at once")
 	}
 	if mode == checker.Decide {
 		checker.Answered(d)
+	}
+	if d.Outcome == checker.Classified && mode == checker.Decide { // What is in force is told as it is now.
+		if view, err := a.Checker.Health(ctx, checker.Caller{Project: r.Project, User: r.User, Session: r.Session}, r.Tool); err == nil {
+			d.Health = view
+		}
 	}
 	if d.Outcome != checker.Pending {
 		return refusal(job, d)
