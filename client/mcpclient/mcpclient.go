@@ -3,16 +3,15 @@ package mcpclient
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strconv"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/agrajag-dev/agrajag/api/rest"
 	"github.com/agrajag-dev/agrajag/client"
+	"github.com/agrajag-dev/agrajag/internal/mcpresult"
 )
 
 // Middleware guards the tool calls of a client, which has it added by AddSendingMiddleware. A call that is refused
@@ -50,7 +49,7 @@ func report(ctx context.Context, guard *client.Guard, tool string, result mcp.Re
 	called, ok := result.(*mcp.CallToolResult)
 	switch {
 	case ok && called.IsError:
-		guard.Failed(ctx, tool, rest.ToolError{Body: bodyOf(called)})
+		guard.Failed(ctx, tool, rest.ToolError{Body: mcpresult.Body(called, rest.MaxErrorBody)})
 	case ok:
 		guard.Worked(ctx, tool)
 	}
@@ -64,30 +63,4 @@ func errorOf(err error) rest.ToolError {
 		e.ErrorCode = strconv.FormatInt(wire.Code, 10)
 	}
 	return e
-}
-
-// text is a text in a result, as MCP has it on the wire.
-type text struct {
-	Type string `json:"type"`
-	Text string `json:"text"`
-}
-
-// bodyOf returns a failed result as MCP has it on the wire, with as much of its texts as is worth sending: a rule may ask
-// whether they stand in an answer that says it is an error.
-func bodyOf(result *mcp.CallToolResult) string {
-	said, room := []text{}, rest.MaxErrorBody
-	for _, content := range result.Content {
-		if one, ok := content.(*mcp.TextContent); ok && room > 0 {
-			said = append(said, text{"text", one.Text[:min(len(one.Text), room)]})
-			room -= len(one.Text)
-		}
-	}
-	var b strings.Builder
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false) // As servers do not: texts are read as they stand.
-	_ = encoder.Encode(struct {
-		Content []text `json:"content"`
-		IsError bool   `json:"isError"`
-	}{said, true}) // Nothing in it can fail.
-	return strings.TrimSuffix(b.String(), "\n")
 }

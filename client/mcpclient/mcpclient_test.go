@@ -2,7 +2,6 @@ package mcpclient
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -13,13 +12,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/agrajag-dev/agrajag/api/rest"
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/client"
 	"github.com/agrajag-dev/agrajag/internal/classify"
+	"github.com/agrajag-dev/agrajag/internal/mcpresult"
 	"github.com/agrajag-dev/agrajag/internal/redact"
 )
 
@@ -165,7 +164,7 @@ func TestNoHalfOfASecretIsStored(t *testing.T) {
 					"one text":  {&mcp.TextContent{Text: before + secret + " and more"}},
 					"two texts": {&mcp.TextContent{Text: before[:len(before)-1]}, &mcp.ImageContent{}, &mcp.TextContent{Text: secret}, &mcp.TextContent{Text: "and more"}},
 				} {
-					e := &v1alpha1.ToolError{Body: bodyOf(&mcp.CallToolResult{Content: content})}
+					e := &v1alpha1.ToolError{Body: mcpresult.Body(&mcp.CallToolResult{Content: content}, rest.MaxErrorBody)}
 					redact.Error(e)
 					if at := strings.Index(e.Body, secret[:known]); at >= 0 {
 						t.Fatalf("%s, cut after %d of %d bytes of a secret: %q is stored", name, n, len(secret), e.Body[at:])
@@ -176,34 +175,6 @@ func TestNoHalfOfASecretIsStored(t *testing.T) {
 	}
 }
 
-func TestAFailedResultIsSentAsOnTheWire(t *testing.T) {
-	long := strings.Repeat("x", rest.MaxErrorBody)
-	of := func(content ...mcp.Content) *mcp.CallToolResult {
-		return &mcp.CallToolResult{IsError: true, Content: content}
-	}
-	for _, tc := range []struct {
-		name         string
-		result, want *mcp.CallToolResult
-	}{
-		{"nothing", of(), of()},
-		{"one text", of(&mcp.TextContent{Text: "no <such> file & \"more\""}), of(&mcp.TextContent{Text: "no <such> file & \"more\""})},
-		{"several, and what is no text", of(&mcp.TextContent{Text: "a"}, &mcp.ImageContent{Data: []byte("x")}, &mcp.TextContent{Text: "b"}), of(&mcp.TextContent{Text: "a"}, &mcp.TextContent{Text: "b"})},
-		{"no more than is worth sending", of(&mcp.TextContent{Text: long + "y"}), of(&mcp.TextContent{Text: long})},
-		{"nor of several", of(&mcp.TextContent{Text: long[1:]}, &mcp.TextContent{Text: "yz"}, &mcp.TextContent{Text: "z"}), of(&mcp.TextContent{Text: long[1:]}, &mcp.TextContent{Text: "y"})},
-	} {
-		got := &mcp.CallToolResult{}
-		if err := json.Unmarshal([]byte(bodyOf(tc.result)), got); err != nil {
-			t.Fatalf("%s: %v", tc.name, err)
-		}
-		if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreUnexported(mcp.CallToolResult{}), cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
-		}
-	}
-	if got := bodyOf(of(&mcp.TextContent{Text: "<a & b>"})); !strings.Contains(got, "<a & b>") {
-		t.Errorf("a text is not sent as it stands: %s", got)
-	}
-}
-
 // Errors that a rule knows on the wire it knows of a guarded client, and others are told apart.
 func TestRulesReadAFailedResult(t *testing.T) {
 	rules, problems := classify.Compile(classify.Bundled())
@@ -211,7 +182,7 @@ func TestRulesReadAFailedResult(t *testing.T) {
 		t.Fatal(problems)
 	}
 	verdict := func(said string) classify.Verdict {
-		body := bodyOf(&mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: said}}})
+		body := mcpresult.Body(&mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: said}}}, rest.MaxErrorBody)
 		return rules.Classify(classify.Call{Tool: "search"}, &v1alpha1.ToolError{Body: body}, time.Now())
 	}
 	if got := verdict("Your token has expired, please log in again"); got.Class != v1alpha1.UserSpecificTechnical {

@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/mcpresult"
 	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
@@ -126,7 +127,7 @@ func (r *run) close(session *mcp.ClientSession, wire *wire) {
 
 // judge says what a result of the tool means.
 func (r *run) judge(a *answer, result *mcp.CallToolResult) Result {
-	said := textOf(result)
+	said := strings.Join(mcpresult.Texts(result), "\n")
 	status := 0
 	if a != nil {
 		status = a.status
@@ -136,33 +137,12 @@ func (r *run) judge(a *answer, result *mcp.CallToolResult) Result {
 		return impossible("the tool asks for more than the input of the probe: complete spec.probe.input, or declare a " +
 			"spec.probe.readOnlyCall that needs nothing")
 	case result.IsError:
-		return r.failed(a, &v1alpha1.ToolError{Body: r.body(&answer{body: said}), Message: "the tool answered with isError"})
+		return r.failed(a, &v1alpha1.ToolError{Body: r.body(&answer{body: mcpresult.Body(result, maxAnswer)})})
 	case !r.target.expected(said):
 		// As over HTTP, what a success says is not told.
 		return r.failed(a, &v1alpha1.ToolError{Message: r.target.unexpected()})
 	}
 	return r.succeeded(status)
-}
-
-// textOf returns the text of a tool's result, or its structured content as JSON if there is no text.
-func textOf(result *mcp.CallToolResult) string {
-	var parts []string
-	for _, content := range result.Content {
-		switch c := content.(type) {
-		case *mcp.TextContent:
-			parts = append(parts, c.Text)
-		case *mcp.EmbeddedResource:
-			if c.Resource != nil && c.Resource.Text != "" {
-				parts = append(parts, c.Resource.Text)
-			}
-		}
-	}
-	if len(parts) == 0 && result.StructuredContent != nil {
-		if structured, err := json.Marshal(result.StructuredContent); err == nil {
-			parts = append(parts, string(structured))
-		}
-	}
-	return strings.Join(parts, "\n")
 }
 
 // errNotSent is what the SDK puts around errors of its own transport; it looks like an answer of the server.

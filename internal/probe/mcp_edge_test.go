@@ -81,7 +81,7 @@ func TestServersOfEveryKindAnswer(t *testing.T) {
 						handler = legacyOnly(handler, methods)
 					}
 					got := probe(t, mcpTool(serve(t, handler.ServeHTTP), expect(nil, "TOWEL")), system)
-					if got.Success != works || !got.Possible || !works && (got.Error.Message != "the tool answered with isError" || got.Error.Body != "no ink") {
+					if got.Success != works || !got.Possible || !works && got.Error.Body != `{"content":[{"type":"text","text":"no ink"}],"isError":true}` {
 						t.Errorf("got %+v %+v", got, got.Error)
 					}
 					if old && !options.Stateless && timesOf(methods, "DELETE ") != 1 {

@@ -77,7 +77,7 @@ func TestMCPProbeOfASampleTool(t *testing.T) {
 		{"speaks broken JSON", func(s *sampletools.MCPServer) { s.FailHTTP(sampletools.Answer{Status: 200, Body: "{"}) }, user(), nil,
 			Result{StatusCode: 200, Error: &v1alpha1.ToolError{Message: "failed to decode response"}}, 0},
 		{"fails itself", func(s *sampletools.MCPServer) { s.FailTool("the index is corrupt") }, user(), nil,
-			Result{StatusCode: 200, Error: &v1alpha1.ToolError{Message: "isError", Body: "the index is corrupt"}}, 1},
+			Result{StatusCode: 200, Error: &v1alpha1.ToolError{Body: `"text":"the index is corrupt"`}}, 1},
 		{"gives a JSON-RPC error", func(s *sampletools.MCPServer) { s.FailRPC(-32050, "index locked") }, user(), nil,
 			Result{StatusCode: 200, Error: &v1alpha1.ToolError{Message: "index locked", ErrorCode: "-32050"}}, 1},
 		{"does not have the tool", func(*sampletools.MCPServer) {}, user(), []func(*v1alpha1.ToolSpec){tool("nonesuch")},
@@ -169,7 +169,9 @@ func TestMCPServersThatOnlyKnowInitialize(t *testing.T) {
 		{"a result", `"result":{"content":[{"type":"text","text":"fine"}]}`, func(r Result) bool { return r.Success }},
 		{"a result without content", `"result":{}`, func(r Result) bool { return r.Success }},
 		{"structured content", `"result":{"isError":true,"content":[],"structuredContent":{"reason":"no ink"}}`,
-			func(r Result) bool { return r.Error != nil && r.Error.Body == `{"reason":"no ink"}` }},
+			func(r Result) bool {
+				return r.Error != nil && strings.Contains(r.Error.Body, `{\"reason\":\"no ink\"}`)
+			}},
 		{"an error that shows the token", `"error":{"code":-1,"message":"no such token: ` + token + `"}`,
 			func(r Result) bool {
 				return r.Error != nil && strings.HasSuffix(r.Error.Message, "no such token: [redacted]")
