@@ -2,73 +2,72 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/transport"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
-	"github.com/agrajag-dev/agrajag/internal/llm/scripted"
 	"github.com/agrajag-dev/agrajag/internal/testenv"
 )
 
-// A leader that cannot renew its lease, although all else works, lets its conversation go and ends; the next one runs
-// the job again, once.
+// A leader that cannot renew its lease, although all else works, lets its conversation go before another one leads, which
+// runs the job again, once. It goes on as a process, and leads anew when that one is gone.
 func TestALostLeaseCancelsTheRun(t *testing.T) {
-	model := scripted.New(scripted.Step{Delay: 10 * time.Minute}, scripted.Step{Text: works})
-	var cancelled atomic.Int32
-	o := testOptions()
-	o.leaderElect, o.models = true, "some-model"
-	o.modelEndpoint = serveTool(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		model.ServeHTTP(w, r)
-		if r.Context().Err() != nil {
-			cancelled.Add(1)
-		}
-	}))
+	model, o := newSlowOnce(), testOptions()
+	o.leaderElect, o.models, o.modelEndpoint = true, "some-model", serveTool(t, model)
 	var cut atomic.Bool
 	first, firstEnded := replica(t, o, func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
 			if cut.Load() && strings.Contains(r.URL.Path, "/leases/") {
-				return nil, errors.New("the lease cannot be reached")
+				<-r.Context().Done() // Nobody answers.
+				return nil, r.Context().Err()
 			}
 			return next.RoundTrip(r)
 		})
 	})
 	<-first.Elected()
-	o.webhookPort = freePort(t)
-	second, _ := replica(t, o, nil)
-	p := newProject(t)
-	job := p.job("search", "", status(500))
-	p.must(p.user("alice").Create(t.Context(), job))
-	eventually(t, "the first leader to ask the model", func() error {
-		if n := len(model.Requests()); n != 1 {
-			return fmt.Errorf("%d requests", n)
-		}
-		return env.Admin.Get(t.Context(), client.ObjectKeyFromObject(job), job)
-	})
-	holder := job.Status.Holder
-	cut.Store(true)
-	if err := <-firstEnded; err == nil {
-		t.Error("a manager that lost its lease ended as if nothing were")
+	leading, err := leaseHolder(t)
+	if err != nil {
+		t.Fatal(err)
 	}
-	eventually(t, "the conversation to be let go", func() error {
-		if n := cancelled.Load(); n != 1 {
-			return fmt.Errorf("%d were", n)
-		}
-		return nil
-	})
+	o.webhookPort = freePort(t)
+	second, stopSecond := startReplica(t, o, nil)
+	p := newProject(t)
+	job := p.job("chess", "", status(500))
+	p.must(p.user("alice").Create(t.Context(), job))
+	holder := model.running(t, job)
+	cut.Store(true)
 	<-second.Elected()
+	if n := model.letGo.Load(); n != 1 {
+		t.Errorf("another one leads, and %d conversations were let go", n)
+	}
 	if job = p.closed(job); job.Status.Holder == holder || job.Status.Attempts != 2 || job.Status.CloseReason != v1alpha1.CloseDone {
 		t.Errorf("the job ended as %+v, first held by %s", job.Status, holder)
 	}
-	if n := len(model.Requests()); n != 2 {
+	cut.Store(false)
+	stopSecond()
+	eventually(t, "the first to lead again", func() error {
+		if now, err := leaseHolder(t); now != leading {
+			return fmt.Errorf("%q leads: %w", now, err)
+		}
+		return nil
+	})
+	select {
+	case err := <-firstEnded:
+		t.Errorf("the process that lost its lease ended with: %v", err)
+	default:
+	}
+	again := p.job("draughts", "", status(500))
+	p.must(p.user("alice").Create(t.Context(), again))
+	if again = p.closed(again); again.Status.Attempts != 1 || again.Status.Holder == holder || again.Status.Holder == job.Status.Holder {
+		t.Errorf("a job of its second term, after %s and %s, ended as %+v", holder, job.Status.Holder, again.Status)
+	}
+	if n := len(model.Requests()); n != 3 {
 		t.Errorf("the model was asked %d times", n)
 	}
 }

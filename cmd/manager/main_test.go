@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
+	"github.com/agrajag-dev/agrajag/internal/leader"
 	"github.com/agrajag-dev/agrajag/internal/sampletools"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
 	"github.com/agrajag-dev/agrajag/internal/testenv"
@@ -54,7 +55,7 @@ func testOptions() options {
 	return options{
 		namespace: testenv.OperatorNamespace, metricsAddress: "0", healthAddress: "0",
 		webhookHost: host, webhookPort: port, webhookCertDir: certDir,
-		apiAddress: "0", sessionTTL: 24 * time.Hour, userRowTTL: 24 * time.Hour,
+		lease: leader.DefaultLease, apiAddress: "0", sessionTTL: 24 * time.Hour, userRowTTL: 24 * time.Hour,
 		probeAllow: "127.0.0.0/8", freshnessWindow: 5 * time.Minute, diagnosisWorkers: 4, jobTTL: time.Hour,
 		maxWait: 24 * time.Hour, maxRows: 5000, maxUnknownRows: 100, perRow: 4,
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/controller"
 	"github.com/agrajag-dev/agrajag/internal/diagnose"
 	"github.com/agrajag-dev/agrajag/internal/health"
+	"github.com/agrajag-dev/agrajag/internal/leader"
 	"github.com/agrajag-dev/agrajag/internal/probe"
 	"github.com/agrajag-dev/agrajag/internal/registry"
 	"github.com/agrajag-dev/agrajag/internal/restapi"
@@ -52,25 +53,18 @@ func newManager(config *rest.Config, o options) (manager.Manager, error) {
 		return nil, err
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                        scheme,
-		Controller:                    ctrlconfig.Controller{SkipNameValidation: new(true)}, // Tests run several managers in a process.
-		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
-		Metrics:                       server.Options{BindAddress: o.metricsAddress},
-		HealthProbeBindAddress:        o.healthAddress,
-		WebhookServer:                 ctrlwebhook.NewServer(ctrlwebhook.Options{Host: o.webhookHost, Port: o.webhookPort, CertDir: o.webhookCertDir}),
-		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              component,
-		LeaderElectionNamespace:       o.namespace,
-		LeaderElectionReleaseOnCancel: true, // The process ends when Start returns.
+		Scheme:                 scheme,
+		Controller:             ctrlconfig.Controller{SkipNameValidation: new(true)}, // Tests run several managers in a process.
+		Cache:                  cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Metrics:                server.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress: o.healthAddress,
+		WebhookServer:          ctrlwebhook.NewServer(ctrlwebhook.Options{Host: o.webhookHost, Port: o.webhookPort, CertDir: o.webhookCertDir}),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create manager: %w", err)
 	}
 	check, err := newChecker(mgr, o)
 	if err != nil {
-		return nil, err
-	}
-	if err := addControllers(mgr, check, o); err != nil {
 		return nil, err
 	}
 	addWebhooks(mgr, check)
@@ -80,7 +74,17 @@ func newManager(config *rest.Config, o options) (manager.Manager, error) {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, err
 	}
-	return mgr, mgr.AddReadyzCheck("webhooks", mgr.GetWebhookServer().StartedChecker())
+	if err := mgr.AddReadyzCheck("webhooks", mgr.GetWebhookServer().StartedChecker()); err != nil {
+		return nil, err
+	}
+	controllers, err := newControllers(mgr, check, o)
+	if err != nil {
+		return nil, err
+	}
+	return leader.New(mgr, leader.Options{
+		Elect: o.leaderElect, Namespace: o.namespace, Name: component, Lease: o.lease, SetUp: controllers.add,
+		Kinds: []client.Object{&v1alpha1.DiagnosisJob{}, &v1alpha1.ToolHealth{}}, // What tells of diagnoses and their verdicts.
+	})
 }
 
 // newChecker builds what answers reports, on every replica.
@@ -94,9 +98,9 @@ func newChecker(mgr manager.Manager, o options) (*checker.Checker, error) {
 	); err != nil {
 		return nil, fmt.Errorf("index jobs, rows and Tools: %w", err)
 	}
-	// A replica that does not lead runs no controller that would watch these, and a first report is answered in time
-	// only if they are in the cache already.
-	for _, kind := range []client.Object{&corev1.Namespace{}, &v1alpha1.ToolHealth{}} {
+	// A replica that does not lead runs no controller that would watch these. A first report is answered in time only if
+	// they are in the cache already, and controllers that wait for a kind wait for no more than two minutes.
+	for _, kind := range []client.Object{&corev1.Namespace{}, &v1alpha1.ToolHealth{}, &v1alpha1.DiagnosisRecipe{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, kind); err != nil {
 			return nil, fmt.Errorf("watch what reports are answered from: %w", err)
 		}
@@ -115,39 +119,61 @@ func newChecker(mgr manager.Manager, o options) (*checker.Checker, error) {
 	}, nil
 }
 
-// addControllers registers a controller for each kind, and the diagnoses.
-func addControllers(mgr manager.Manager, check *checker.Checker, o options) error {
+// controllers is what the controllers of every term share. What they spend is kept over terms: what was taken from a budget
+// and not stored yet must not be forgotten, and what others spent meanwhile is read when the account is written.
+type controllers struct {
+	options
+	check       *checker.Checker
+	prober      *probe.Prober
+	credentials probe.Credentials
+	chats       controller.Chats
+	budget      *budget.Keeper
+	host        string
+}
+
+func newControllers(mgr manager.Manager, check *checker.Checker, o options) (*controllers, error) {
 	apiServer, err := addressesOf(mgr.GetConfig())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	guard, err := o.guard(apiServer)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return fmt.Errorf("name this manager: %w", err)
+		return nil, fmt.Errorf("name this manager: %w", err)
 	}
+	now := clock.RealClock{}
 	// Secrets are read one by one: the manager may neither list nor watch them.
 	credentials := probe.Credentials{Reader: mgr.GetAPIReader()}
+	return &controllers{
+		options: o, check: check, host: host, credentials: credentials,
+		prober: probe.New(probe.Options{Guard: guard, Clock: now}), chats: chats(o, guard, credentials),
+		budget: &budget.Keeper{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: now, Recorder: mgr.GetEventRecorder(component), Namespace: o.namespace, Limits: o.budgets,
+		},
+	}, nil
+}
+
+// add registers a controller for each kind, and the diagnoses, for one term. Its name in jobs is new each time.
+func (s *controllers) add(mgr manager.Manager) error {
 	queue := make(chan event.TypedGenericEvent[*v1alpha1.DiagnosisJob], queueLength)
 	recorder := mgr.GetEventRecorder(component)
 	c, now := mgr.GetClient(), clock.RealClock{}
-	prober := probe.New(probe.Options{Guard: guard, Clock: now})
 	return errors.Join(
-		(&controller.ToolReconciler{Client: c, Credentials: credentials, Prober: prober, Clock: now}).SetupWithManager(mgr),
-		(&controller.ToolHealthReconciler{Client: c, Store: check.Store, Clock: now, OperatorNamespace: o.namespace, TTLs: health.TTLs{Session: o.sessionTTL, User: o.userRowTTL}}).SetupWithManager(mgr),
-		(&controller.ErrorPatternSetReconciler{Client: c, Cascade: check.Cascade, Clock: now, OperatorNamespace: o.namespace}).SetupWithManager(mgr),
-		(&controller.DiagnosisRecipeReconciler{Client: c, Clock: now, OperatorNamespace: o.namespace}).SetupWithManager(mgr),
-		(&controller.DiagnosisJobReconciler{Client: c, Checker: check, Clock: now, Recorder: recorder, Queue: queue, TTL: o.jobTTL}).SetupWithManager(mgr),
+		(&controller.ToolReconciler{Client: c, Credentials: s.credentials, Prober: s.prober, Clock: now}).SetupWithManager(mgr),
+		(&controller.ToolHealthReconciler{Client: c, Store: s.check.Store, Clock: now, OperatorNamespace: s.namespace, TTLs: health.TTLs{Session: s.sessionTTL, User: s.userRowTTL}}).SetupWithManager(mgr),
+		(&controller.ErrorPatternSetReconciler{Client: c, Cascade: s.check.Cascade, Clock: now, OperatorNamespace: s.namespace}).SetupWithManager(mgr),
+		(&controller.DiagnosisRecipeReconciler{Client: c, Clock: now, OperatorNamespace: s.namespace}).SetupWithManager(mgr),
+		(&controller.DiagnosisJobReconciler{Client: c, Checker: s.check, Clock: now, Recorder: recorder, Queue: queue, TTL: s.jobTTL}).SetupWithManager(mgr),
 		(&controller.DiagnosisReconciler{
-			Client: c, Live: mgr.GetAPIReader(), Checker: check, Clock: now, Recorder: recorder, Queue: queue,
-			Engine:  &diagnose.Engine{Prober: prober, Credentials: credentials, Clock: now},
-			Chats:   chats(o, guard, credentials),
-			Budget:  &budget.Keeper{Client: c, Live: mgr.GetAPIReader(), Clock: now, Recorder: recorder, Namespace: o.namespace, Limits: o.budgets},
-			Holder:  host + "_" + string(uuid.NewUUID()),
-			Workers: o.diagnosisWorkers,
+			Client: c, Live: mgr.GetAPIReader(), Checker: s.check, Clock: now, Recorder: recorder, Queue: queue,
+			Engine:  &diagnose.Engine{Prober: s.prober, Credentials: s.credentials, Clock: now},
+			Chats:   s.chats,
+			Budget:  s.budget,
+			Holder:  s.host + "_" + string(uuid.NewUUID()),
+			Workers: s.diagnosisWorkers,
 		}).SetupWithManager(mgr),
 	)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/budget"
 	"github.com/agrajag-dev/agrajag/internal/checker"
 	"github.com/agrajag-dev/agrajag/internal/health"
+	"github.com/agrajag-dev/agrajag/internal/leader"
 	"github.com/agrajag-dev/agrajag/internal/probe"
 	"github.com/agrajag-dev/agrajag/internal/restapi"
 )
@@ -34,6 +35,7 @@ type options struct {
 	apiCertDir       string
 	apiAudience      string
 	leaderElect      bool
+	lease            time.Duration
 	models           string
 	modelEndpoint    string
 	modelKeyFile     string
@@ -67,6 +69,7 @@ func (o *options) bind(f *flag.FlagSet) {
 	f.StringVar(&o.apiCertDir, "api-cert-dir", "", "directory of the REST API's tls.crt and tls.key; empty: that of the webhooks")
 	f.StringVar(&o.apiAudience, "api-audience", restapi.DefaultAudience, "audience that the bearer tokens of the REST API's callers must be for")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "let one of several managers run controllers and diagnoses; webhooks run on all")
+	f.DurationVar(&o.lease, "leader-elect-lease-duration", leader.DefaultLease, "how long after the leader last renewed its lease another one may lead; a leader that cannot renew it for four fifths of that stops its controllers and diagnoses, and stands for election again; from 3s to 5m")
 	f.StringVar(&o.models, "model", "", "model that diagnoses, or several separated by commas that are tried in order; empty: the built-in diagnostician, which needs none")
 	f.StringVar(&o.modelEndpoint, "model-endpoint", "https://api.openai.com/v1", "base URL of the OpenAI-compatible API that serves --model")
 	f.StringVar(&o.modelKeyFile, "model-key-file", "", "file with the API key, mounted from a Secret; it is read for each diagnosis; empty: no key is sent")
@@ -96,6 +99,9 @@ func (o *options) validate() error {
 	}
 	if o.diagnosisWorkers < 1 || o.diagnosisWorkers > maxWorkers {
 		problems = append(problems, fmt.Errorf("--diagnosis-workers must be from 1 to %d, not %d", maxWorkers, o.diagnosisWorkers))
+	}
+	if o.leaderElect && (o.lease < leader.MinLease || o.lease > leader.MaxLease) {
+		problems = append(problems, fmt.Errorf("--leader-elect-lease-duration must be from %s to %s, not %s", leader.MinLease, leader.MaxLease, o.lease))
 	}
 	if o.freshnessWindow < 0 {
 		problems = append(problems, errors.New("--freshness-window must not be negative"))
