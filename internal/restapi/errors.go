@@ -164,7 +164,7 @@ func (s *Server) report(ctx context.Context, job *v1alpha1.DiagnosisJob, id stri
 	follow := func(ctx context.Context) error { return s.follow(ctx, r, job) }
 	switch d.Outcome {
 	case checker.Classified, checker.Coalesced, checker.Pending:
-		v.StoreError = s.Late.Do(ctx, lateKey(d), follow)
+		v.StoreError = s.Late.Do(ctx, lateKey(d, r.Session), follow)
 		v.Stored = v.StoreError == ""
 	}
 	switch {
@@ -186,9 +186,13 @@ func (s *Server) report(ctx context.Context, job *v1alpha1.DiagnosisJob, id stri
 	return v, nil
 }
 
-// lateKey identifies what follows from a decision: what is done once need not be done for each repeat.
-func lateKey(d checker.Decision) string {
-	return fmt.Sprintf("%s %s %+v", d.Outcome, d.Place.Project, d.Key)
+// lateKey identifies what follows from a decision: what is done once need not be done for each repeat. Each session has a
+// row of its own, and a call that worked clears that of its session.
+func lateKey(d checker.Decision, session string) string {
+	if d.Scope != v1alpha1.ScopeSession && d.Class != v1alpha1.Working {
+		session = ""
+	}
+	return fmt.Sprintf("%s %q %#v %q", d.Outcome, d.Place.Project, d.Key, session)
 }
 
 // follow writes what follows from a report: rows, the message of one more report, or a job.
