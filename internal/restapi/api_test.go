@@ -358,6 +358,36 @@ func TestARepeatedRequestCountsOnce(t *testing.T) {
 	}
 }
 
+// A runtime that has one key for each call, or connection, tells different things under it.
+func TestOneKeyForAllThatIsToldOfACall(t *testing.T) {
+	for _, tc := range []struct {
+		name              string
+		first, then       string // operations
+		failed, recovered any
+	}{
+		{"a call that fails, and works when it is repeated", "errors", "successes",
+			rest.Report{ToolName: "search", Error: &rest.ToolError{ExceptionTypes: []string{"java.net.ConnectException"}}}, rest.Success{ToolName: "search"}},
+		{"a connection that closes and opens again", "events", "events",
+			rest.Event{Type: rest.ConnectionClosed, ToolNames: []string{"search"}}, rest.Event{Type: rest.ConnectionReopened, ToolNames: []string{"search"}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := newWorld(t).project("")
+			token := p.runtime()
+			key := func(r *http.Request) { r.Header.Set("Idempotency-Key", "call-17") }
+			p.do(token, http.MethodPost, "/v1/projects/"+p.name+"/"+tc.first, tc.failed, key)
+			if h := p.health(token, "search", ""); h.State != "DOWN" {
+				t.Fatalf("at first %+v", h)
+			}
+			for range 2 {
+				p.do(token, http.MethodPost, "/v1/projects/"+p.name+"/"+tc.then, tc.recovered, key)
+				if h := p.health(token, "search", ""); h.State != "OK" {
+					t.Errorf("then %+v", h)
+				}
+			}
+		})
+	}
+}
+
 func TestTheGoClientSpeaksTheAPI(t *testing.T) {
 	p := newWorld(t).project("")
 	token := p.runtime()

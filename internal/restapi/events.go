@@ -74,7 +74,7 @@ func (s *Server) postEvents(r *http.Request, who Identity) (answer, error) {
 		return answer{status: http.StatusOK, body: rest.EventResult{Rows: rows}}, err
 	}
 	keys, err := s.Checker.Connect(r.Context(), caller, checker.Connection{
-		ID: requestID(r, who, 0), Tools: event.ToolNames, Open: event.Type == rest.ConnectionReopened,
+		ID: requestID(r, who, event.Type), Tools: event.ToolNames, Open: event.Type == rest.ConnectionReopened,
 		Note: text.Plain(redact.Text(event.Note), v1alpha1.MaxNoteLength),
 	})
 	if errors.Is(err, checker.ErrNoSession) {

@@ -141,13 +141,14 @@ func (s *Server) mayReport(ctx context.Context, who Identity, project, user stri
 }
 
 // requestID returns what identifies a report: what the caller says, so that a repeated request counts once, else
-// something new.
-func requestID(r *http.Request, who Identity, part int) string {
+// something new. One key may stand for all that is told of a call, so what is told belongs to it: the operation, in which
+// project, and the part of what one request tells.
+func requestID(r *http.Request, who Identity, part any) string {
 	key := r.Header.Get("Idempotency-Key")
 	if key == "" || len(key) > maxID {
 		return string(uuid.NewUUID())
 	}
-	return tenancy.Hash12(fmt.Sprintf("%s\x00%s\x00%d", who.Username, key, part))
+	return tenancy.Hash12(fmt.Sprintf("%s\x00%s\x00%s\x00%s\x00%v", who.Username, r.Pattern, r.PathValue("project"), key, part))
 }
 
 // toolOf returns the tool that a request's path or query names.
