@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,16 +49,21 @@ func readBody(r *http.Request) ([]byte, error) {
 }
 
 // checkQuery refuses parameters that an operation does not know, as decode does fields: who writes ?usr=alice would be
-// told of nobody's health.
-func checkQuery(r *http.Request, known []string) error {
-	for name := range r.URL.Query() {
-		if slices.Contains(known, name) {
-			continue
-		}
-		if len(known) == 0 {
+// told of nobody's health. So would be who sends what cannot be decoded, and who names two users of only one of them.
+func checkQuery(req *http.Request, r route) error {
+	query, err := url.ParseQuery(req.URL.RawQuery)
+	if err != nil {
+		return invalid("query", "it cannot be read: percent-encode what each value holds (; as %%3B, & as %%26, %% as %%25)")
+	}
+	for name, values := range query {
+		switch {
+		case !slices.Contains(r.query, name) && len(r.query) == 0:
 			return invalid("query", "there is no such parameter%s: all is said in the body", quoted(name))
+		case !slices.Contains(r.query, name):
+			return invalid("query", "there is no such parameter%s: use %s", quoted(name), strings.Join(r.query, ", "))
+		case len(values) > 1 && name != r.list:
+			return invalid(name, "is given %d times: give it once", len(values))
 		}
-		return invalid("query", "there is no such parameter%s: use %s", quoted(name), strings.Join(known, ", "))
 	}
 	return nil
 }
