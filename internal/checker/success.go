@@ -105,7 +105,7 @@ func cleared(s Success, place tenancy.Place, tool string, rows []*v1alpha1.ToolH
 		}
 		if state := row.Status.State; !flipped && state != "" && state != v1alpha1.StateOK {
 			flipped = true
-			changes = append(changes, works)
+			changes = append(changes, newerThan(trouble(rows, row.Spec.Scope), works))
 		}
 		if len(changes) > 0 {
 			out = append(out, effect{key: health.KeyOf(row), change: health.All(changes...)})
@@ -113,10 +113,35 @@ func cleared(s Success, place tenancy.Place, tool string, rows []*v1alpha1.ToolH
 	}
 	if view := health.Effective(rows, now); !flipped && view.State != v1alpha1.StateOK && !view.Overridden {
 		if key, ok := health.KeyFor(place, v1alpha1.ScopeProject, tool, "", ""); ok {
-			out = append(out, effect{key: key, change: works})
+			out = append(out, effect{key: key, change: newerThan(trouble(rows, v1alpha1.ScopeProject), works)})
 		}
 	}
 	return out
+}
+
+// trouble returns when the newest trouble of the rows wider than a scope began; zero: there is none.
+func trouble(rows []*v1alpha1.ToolHealth, scope v1alpha1.Scope) (began time.Time) {
+	for _, row := range rows {
+		if row == nil || row.Spec.Scope.Width() <= scope.Width() || row.Status.State == v1alpha1.StateOK {
+			continue
+		}
+		if since := row.Status.Since; since != nil && since.After(began) {
+			began = since.Time
+		}
+	}
+	return began
+}
+
+// newerThan makes a change at a time that is after another one as the API server keeps them, in whole seconds: a call that
+// worked after an outage began is newer than that, though both are of one second, or of two replicas whose clocks differ.
+func newerThan(other time.Time, change health.Change) health.Change {
+	earliest := other.Add(time.Second)
+	return func(status *v1alpha1.ToolHealthStatus, now time.Time) bool {
+		if now.Before(earliest) {
+			now = earliest
+		}
+		return change(status, now)
+	}
 }
 
 // endedBy matches the cooldowns of a row that a success ends: those of its error; where that is not known, all that

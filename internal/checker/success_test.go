@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/health"
@@ -114,6 +115,39 @@ func TestASuccessUnderATenantsOutageClearsTheProjectAlone(t *testing.T) {
 	}
 	if got := w.took(); len(got) != 2 {
 		t.Errorf("writes %v, want a row and its status", got)
+	}
+}
+
+// The API server keeps whole seconds, and replicas have clocks of their own: what worked after an outage began counts as newer.
+func TestASuccessIsNewerThanTheOutageThatItDisproves(t *testing.T) {
+	user, project, tenant, global := v1alpha1.ScopeUser, v1alpha1.ScopeProject, v1alpha1.ScopeTenant, v1alpha1.ScopeGlobal
+	for _, tc := range []struct {
+		name  string
+		rows  []v1alpha1.Scope // which are DOWN since t0
+		after time.Duration    // when the call worked
+		want  time.Duration    // when it is kept as seen
+		hides v1alpha1.Scope   // whose row is OK then
+	}{
+		{"in the second in which everybody's began", []v1alpha1.Scope{global}, 900 * time.Millisecond, time.Second, project},
+		{"in that in which the tenant's began", []v1alpha1.Scope{tenant}, 0, time.Second, project},
+		{"where the project's own row flips", []v1alpha1.Scope{project, global}, 0, time.Second, project},
+		{"where the user's row flips", []v1alpha1.Scope{user, project, tenant}, 0, time.Second, user},
+		{"by a clock that is behind", []v1alpha1.Scope{global}, -3 * time.Second, time.Second, project},
+		{"later it is seen when it was", []v1alpha1.Scope{global}, 5 * time.Second, 5 * time.Second, project},
+		{"with nothing wider it is seen when it was", []v1alpha1.Scope{project}, 0, 0, project},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var rows []client.Object
+			for _, scope := range tc.rows {
+				rows = append(rows, rowOf(scope, found("http-5xx", 0)))
+			}
+			w := newWorld(t, rows...)
+			w.clock.SetTime(t0.Add(tc.after))
+			view := w.succeed(alice, Success{ID: "s1"})
+			if view.State != v1alpha1.StateOK || view.Row.Spec.Scope != tc.hides || !view.Row.Status.LastCheckedAt.Time.Equal(t0.Add(tc.want)) {
+				t.Errorf("in force after it: %s by %+v", view.State, view.Row)
+			}
+		})
 	}
 }
 

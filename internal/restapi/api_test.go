@@ -180,6 +180,22 @@ func TestASuccessClears(t *testing.T) {
 	}
 }
 
+// However short the time between them is.
+func TestASuccessHidesEverybodysOutageAtOnce(t *testing.T) {
+	p := newWorld(t).project("")
+	token := p.runtime()
+	must(t, env.Bind(t.Context(), testenv.OperatorNamespace, "agrajag-reporter", testenv.AccountUser(p.name, "runtime")))
+	for i := range 5 { // Of which most are of one second.
+		tool := fmt.Sprint(p.name, "-", i)
+		v := p.report(token, rest.Report{ToolName: tool, Scope: "GLOBAL", Error: &rest.ToolError{ExceptionTypes: []string{"java.net.ConnectException"}}})
+		var h rest.Health
+		p.do(token, http.MethodPost, "/v1/projects/"+p.name+"/successes", rest.Success{ToolName: tool}).into(http.StatusOK, &h)
+		if v.State != "DOWN" || v.Scope != "GLOBAL" || h.State != "OK" || h.Scope != "PROJECT" {
+			t.Errorf("%d: DOWN as %+v, after a success %+v", i, v, h)
+		}
+	}
+}
+
 func TestEvents(t *testing.T) {
 	p := newWorld(t).project("")
 	token := p.runtime()
