@@ -27,6 +27,8 @@ type Connection struct {
 	Open bool
 	// Note says more, where there is more to say.
 	Note string
+	// By is the user who tells it.
+	By string
 }
 
 // Connect records that the connection to tools closed, so that they are DOWN without any diagnosis, or opened again,
@@ -80,12 +82,12 @@ func connectionRow(place tenancy.Place, caller Caller, tool string) (health.Key,
 func connectionChange(event Connection) health.Change {
 	return func(status *v1alpha1.ToolHealthStatus, now time.Time) bool {
 		last := status.LastDiagnosis
-		closed := status.State == v1alpha1.StateDown && last != nil && last.By == health.ByEvent && last.ErrorSignature == SignatureConnectionClosed
+		closed := status.State == v1alpha1.StateDown && last != nil && health.IsBy(last.By, health.ByEvent) && last.ErrorSignature == SignatureConnectionClosed
 		if closed != event.Open {
 			return false
 		}
 		finding := health.Finding{State: v1alpha1.StateDown, Classification: v1alpha1.TechnicallyBroken,
-			Signature: SignatureConnectionClosed, Note: event.Note, By: health.ByEvent, Report: event.ID}
+			Signature: SignatureConnectionClosed, Note: event.Note, By: health.For(health.ByEvent, event.By), Report: event.ID}
 		if finding.Note == "" {
 			finding.Note = "The connection to the tool closed"
 		}

@@ -27,6 +27,8 @@ type Success struct {
 	Signature v1alpha1.ErrorSignature
 	// Note is kept where a state is cleared.
 	Note string
+	// By is the user who tells it; empty: a rule does.
+	By string
 }
 
 // Succeed records that a call of a tool worked, and returns what is in force for the caller then. Where there is
@@ -89,7 +91,7 @@ func (c *Checker) write(ctx context.Context, changes []effect) error {
 // that is all the trouble there is, the project gets an OK of its own, which is newer.
 func cleared(s Success, place tenancy.Place, tool string, rows []*v1alpha1.ToolHealth, now time.Time) []effect {
 	works := health.Mark(health.Finding{State: v1alpha1.StateOK, Classification: v1alpha1.Working, Signature: s.Signature,
-		Note: s.Note, By: health.BySuccess, Report: s.ID})
+		Note: s.Note, By: health.For(health.BySuccess, s.By), Report: s.ID})
 	var out []effect
 	flipped := false
 	for _, row := range rows {

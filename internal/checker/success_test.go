@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -194,6 +195,37 @@ func TestConnections(t *testing.T) {
 	}
 	if _, err := w.Connect(t.Context(), Caller{Project: "shop"}, closed); err == nil || len(w.took()) != 2 {
 		t.Error("a client's tool without a session is an error and writes nothing")
+	}
+}
+
+// The rows say who told it, within their bounds, and whoever tells that it is open again clears what somebody else told.
+func TestRowsSayWhoToldIt(t *testing.T) {
+	for _, tc := range []struct{ name, who, want string }{
+		{"an account", "system:serviceaccount:shop:runtime", "agrajag-event for system:serviceaccount:shop:runtime"},
+		{"one whose name is too long", strings.Repeat("long", 100), "agrajag-event for " + strings.Repeat("long", 58) + "lon…"},
+		{"a name with what shows nothing", "al\x1b[31mice\n", "agrajag-event for alice"},
+		{"nobody who is known", "", "agrajag-event"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			for _, step := range []struct {
+				open bool
+				by   string
+				want v1alpha1.State
+			}{{false, tc.who, v1alpha1.StateDown}, {true, "bob", v1alpha1.StateOK}} {
+				event := Connection{ID: fmt.Sprint(step.open), Tools: []string{"search"}, Open: step.open, By: step.by}
+				if _, err := w.Connect(t.Context(), alice, event); err != nil {
+					t.Fatal(err)
+				}
+				if view, err := w.Health(t.Context(), alice, "search"); err != nil || view.State != step.want {
+					t.Errorf("told by %q it is %s, %v", step.by, view.State, err)
+				}
+			}
+			view, err := w.Health(t.Context(), alice, "search")
+			if err != nil || view.Row.Status.LastDiagnosis.By != "agrajag-event for bob" || view.Row.Status.History[1].By != tc.want {
+				t.Errorf("%v: %+v", err, view.Row.Status)
+			}
+		})
 	}
 }
 

@@ -231,9 +231,19 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	var events eventNotes
-	eventually(t, "the Events", func() bool { events = eventsOf(t, p.name); return len(events) >= 4 })
-	if !strings.Contains(strings.Join(events, "\n"), "agrajag-event") {
-		t.Errorf("the audit trail does not say who: %v", events)
+	var h rest.Health
+	send(rest.Event{Type: rest.ConnectionClosed, ToolNames: []string{"mcp_c"}})
+	p.do(token, http.MethodPost, "/v1/projects/"+p.name+"/successes", rest.Success{ToolName: "mcp_c"}).into(http.StatusOK, &h)
+	eventually(t, "the Events", func() bool { events = eventsOf(t, p.name); return len(events) >= 7 })
+	who := " for " + testenv.AccountUser(p.name, "runtime")
+	for _, want := range []string{
+		"unknown to DOWN by agrajag-event" + who + ": TECHNICALLY_BROKEN: The connection to the tool closed",
+		"DOWN to OK by agrajag-event" + who + ": WORKING: The connection to the tool is open again",
+		"DOWN to OK by agrajag-success" + who + ": WORKING: A call worked",
+	} {
+		if !slices.Contains(events, want) {
+			t.Errorf("the audit trail does not say %q: %v", want, events)
+		}
 	}
 }
 

@@ -40,7 +40,7 @@ func (s *Server) postSuccesses(r *http.Request, who Identity) (answer, error) {
 		return answer{}, err
 	}
 	_, err = s.Checker.Succeed(r.Context(), caller, success.ToolName, checker.Success{
-		ID: requestID(r, who, 0), Signature: v1alpha1.ErrorSignature(success.ErrorSignature), Note: "A call worked",
+		ID: requestID(r, who, 0), Signature: v1alpha1.ErrorSignature(success.ErrorSignature), Note: "A call worked", By: who.Username,
 	})
 	if err != nil {
 		return answer{}, err
@@ -75,7 +75,7 @@ func (s *Server) postEvents(r *http.Request, who Identity) (answer, error) {
 	}
 	keys, err := s.Checker.Connect(r.Context(), caller, checker.Connection{
 		ID: requestID(r, who, event.Type), Tools: event.ToolNames, Open: event.Type == rest.ConnectionReopened,
-		Note: text.Plain(redact.Text(event.Note), v1alpha1.MaxNoteLength),
+		Note: text.Plain(redact.Text(event.Note), v1alpha1.MaxNoteLength), By: who.Username,
 	})
 	if errors.Is(err, checker.ErrNoSession) {
 		return answer{}, invalid("originatingSessionId", "%v", err)
