@@ -1,6 +1,8 @@
 package checker
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -13,6 +15,34 @@ import (
 type effect struct {
 	key    health.Key
 	change health.Change
+}
+
+// Write is what is to be done to one row. Done once more it changes nothing.
+type Write func(context.Context) error
+
+// writes returns the writes of changes. A namespace that is full, or a row's name that somebody took, costs the caller no
+// answer: it is answered and not stored.
+func (c *Checker) writes(changes []effect) []Write {
+	writes := make([]Write, len(changes))
+	for i, e := range changes {
+		writes[i] = func(ctx context.Context) error {
+			if err := c.Store.Apply(ctx, e.key, e.change); err != nil && !errors.Is(err, health.ErrFull) && !errors.Is(err, health.ErrIdentity) {
+				return err
+			}
+			return nil
+		}
+	}
+	return writes
+}
+
+// write does what follows from a decision.
+func (c *Checker) write(ctx context.Context, changes []effect) error {
+	for _, write := range c.writes(changes) {
+		if err := write(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // effects returns what a clear verdict writes.

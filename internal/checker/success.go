@@ -2,7 +2,6 @@ package checker
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -31,28 +30,17 @@ type Success struct {
 	By string
 }
 
-// Succeed records that a call of a tool worked, and returns what is in force for the caller then. Where there is
-// nothing to clear nothing is written.
-func (c *Checker) Succeed(ctx context.Context, caller Caller, tool string, s Success) (health.View, error) {
+// Succeeded returns what is to be written since a call of a tool worked; nothing: there is nothing to clear.
+func (c *Checker) Succeeded(ctx context.Context, caller Caller, tool string, s Success) ([]Write, error) {
 	place, err := c.Place(ctx, caller.Project)
 	if err != nil {
-		return health.View{}, err
+		return nil, err
 	}
 	rows, err := c.rows(ctx, place, caller, tool)
 	if err != nil {
-		return health.View{}, err
+		return nil, err
 	}
-	changes := cleared(s, place, tool, rows, c.Clock.Now())
-	if len(changes) == 0 {
-		return health.Effective(rows, c.Clock.Now()), nil
-	}
-	if err := c.write(ctx, changes); err != nil {
-		return health.View{}, err
-	}
-	if rows, err = c.rows(ctx, place, caller, tool); err != nil {
-		return health.View{}, err
-	}
-	return health.Effective(rows, c.Clock.Now()), nil
+	return c.writes(cleared(s, place, tool, rows, c.Clock.Now())), nil
 }
 
 // Health returns what is in force for a caller of a tool.
@@ -73,17 +61,6 @@ func (c *Checker) Rows(ctx context.Context, caller Caller, tool string) ([]*v1al
 
 func (c *Checker) rows(ctx context.Context, place tenancy.Place, caller Caller, tool string) ([]*v1alpha1.ToolHealth, error) {
 	return c.Store.Caller(ctx, health.CallerKeys(place, tool, tenancy.User(caller.User), caller.Session))
-}
-
-// write applies changes of rows. A namespace that is full, or a row's name that somebody took, costs the caller no
-// answer: it is answered and not stored.
-func (c *Checker) write(ctx context.Context, changes []effect) error {
-	for _, e := range changes {
-		if err := c.Store.Apply(ctx, e.key, e.change); err != nil && !errors.Is(err, health.ErrFull) && !errors.Is(err, health.ErrIdentity) {
-			return err
-		}
-	}
-	return nil
 }
 
 // cleared returns what a call that worked clears: cooldowns of the caller's SESSION, USER and PROJECT rows, and the

@@ -66,10 +66,23 @@ func TestWhatASuccessEnds(t *testing.T) {
 	}
 }
 
+// do does what is to be written, and returns how much that is.
+func (w *world) do(writes []Write, err error) int {
+	w.t.Helper()
+	for i := 0; i < len(writes) && err == nil; i++ {
+		err = writes[i](w.t.Context())
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return len(writes)
+}
+
 // succeed records a success of the tool search and returns what is in force then.
 func (w *world) succeed(caller Caller, s Success) health.View {
 	w.t.Helper()
-	view, err := w.Succeed(w.t.Context(), caller, "search", s)
+	w.do(w.Succeeded(w.t.Context(), caller, "search", s))
+	view, err := w.Health(w.t.Context(), caller, "search")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -166,9 +179,7 @@ func TestConnections(t *testing.T) {
 	}
 	connect := func(caller Caller, e Connection) {
 		t.Helper()
-		if _, err := w.Connect(t.Context(), caller, e); err != nil {
-			t.Fatal(err)
-		}
+		w.do(w.Connected(t.Context(), caller, e))
 	}
 	connect(alice, reopened)
 	if got := w.took(); len(got) != 0 {
@@ -193,7 +204,7 @@ func TestConnections(t *testing.T) {
 	if got := state(bob, "search"); got != v1alpha1.StateDown {
 		t.Errorf("an MCP tool whose connection closed is %s for others in the project", got)
 	}
-	if _, err := w.Connect(t.Context(), Caller{Project: "shop"}, closed); err == nil || len(w.took()) != 2 {
+	if _, err := w.Connected(t.Context(), Caller{Project: "shop"}, closed); err == nil || len(w.took()) != 2 {
 		t.Error("a client's tool without a session is an error and writes nothing")
 	}
 }
@@ -214,9 +225,7 @@ func TestRowsSayWhoToldIt(t *testing.T) {
 				want v1alpha1.State
 			}{{false, tc.who, v1alpha1.StateDown}, {true, "bob", v1alpha1.StateOK}} {
 				event := Connection{ID: fmt.Sprint(step.open), Tools: []string{"search"}, Open: step.open, By: step.by}
-				if _, err := w.Connect(t.Context(), alice, event); err != nil {
-					t.Fatal(err)
-				}
+				w.do(w.Connected(t.Context(), alice, event))
 				if view, err := w.Health(t.Context(), alice, "search"); err != nil || view.State != step.want {
 					t.Errorf("told by %q it is %s, %v", step.by, view.State, err)
 				}
@@ -232,9 +241,7 @@ func TestRowsSayWhoToldIt(t *testing.T) {
 func TestAReopenedConnectionClearsNothingElse(t *testing.T) {
 	row := rowOf(v1alpha1.ScopeProject, found("http-5xx", 0))
 	w := newWorld(t, row)
-	if _, err := w.Connect(t.Context(), alice, Connection{ID: "e1", Tools: []string{"search"}, Open: true}); err != nil {
-		t.Fatal(err)
-	}
+	w.do(w.Connected(t.Context(), alice, Connection{ID: "e1", Tools: []string{"search"}, Open: true}))
 	if view, err := w.Health(t.Context(), alice, "search"); err != nil || view.State != v1alpha1.StateDown {
 		t.Errorf("what a diagnosis found is %s, %v", view.State, err)
 	}
@@ -247,12 +254,10 @@ func TestASessionEndsWithItsRows(t *testing.T) {
 	kept.Spec.Override = &v1alpha1.HealthOverride{State: v1alpha1.StateDown}
 	w := newWorld(t, kept)
 	for _, caller := range []Caller{alice, bob} {
-		if _, err := w.Connect(t.Context(), caller, Connection{ID: "e1", Tools: []string{"client_a", "client_b"}}); err != nil {
-			t.Fatal(err)
-		}
+		w.do(w.Connected(t.Context(), caller, Connection{ID: "e1", Tools: []string{"client_a", "client_b"}}))
 	}
-	if n, err := w.EndSession(t.Context(), alice); n != 2 || err != nil {
-		t.Errorf("%d rows, %v", n, err)
+	if n := w.do(w.SessionEnded(t.Context(), alice)); n != 2 {
+		t.Errorf("%d rows", n)
 	}
 	var rows v1alpha1.ToolHealthList
 	if err := w.client.List(t.Context(), &rows); err != nil || len(rows.Items) != 3 {

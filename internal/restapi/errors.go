@@ -162,8 +162,7 @@ func (s *Server) report(ctx context.Context, job *v1alpha1.DiagnosisJob, id stri
 	checker.Answered(d)
 	v := verdictOf(d)
 	follow := func(ctx context.Context) error { return s.follow(ctx, r, job) }
-	switch d.Outcome {
-	case checker.Classified, checker.Coalesced, checker.Pending:
+	if d.Outcome == checker.Classified || d.Outcome == checker.Pending || d.News {
 		v.StoreError = s.Late.Do(ctx, lateKey(d, r.Session), follow)
 		v.Stored = v.StoreError == ""
 	}
@@ -198,8 +197,11 @@ func lateKey(d checker.Decision, session string) string {
 // follow writes what follows from a report: rows, the message of one more report, or a job.
 func (s *Server) follow(ctx context.Context, r checker.Report, job *v1alpha1.DiagnosisJob) error {
 	d, err := s.Checker.Check(ctx, r, checker.Decide)
-	if err != nil || d.Outcome != checker.Pending {
+	if err != nil {
 		return err
+	}
+	if d.Outcome != checker.Pending {
+		return d.NotStored
 	}
 	name, err := s.Checker.NameFor(ctx, r.Project, d.Key)
 	if err == nil {

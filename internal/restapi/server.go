@@ -25,7 +25,7 @@ const (
 	maxInFlight = 256
 	// maxPerCaller bounds those of one caller, so that nobody takes all places, as by waiting for rechecks.
 	maxPerCaller = maxInFlight / 4
-	// writeWithin bounds the writes behind one answer. What takes longer is written later.
+	// writeWithin bounds one write, and those behind one report. What takes longer is written later, or told not to be written.
 	writeWithin = time.Second
 )
 
