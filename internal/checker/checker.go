@@ -19,6 +19,7 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/registry"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
+	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
 // DefaultFreshnessWindow is how long a verdict spares the same unclear error another diagnosis (design §4).
@@ -189,8 +190,12 @@ func (c *Checker) Check(ctx context.Context, r Report, mode Mode) (Decision, err
 		return d, nil
 	}
 	err = c.act(ctx, d, f)
-	if d.Outcome == Coalesced { // A job that has not heard the message does no worse.
+	switch {
+	case d.Outcome == Coalesced: // A job that has not heard the message does no worse.
 		d.NotStored, err = err, nil
+	case health.IsUnstorable(err): // It costs the caller no answer.
+		d.NotStored, err = err, nil
+		d.Message = text.Plain(d.Message+". Not stored: "+d.NotStored.Error(), maxMessage)
 	}
 	if err != nil {
 		return d, fmt.Errorf("%w: %w", ErrNotWritten, err)

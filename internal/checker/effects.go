@@ -2,7 +2,6 @@ package checker
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -20,29 +19,26 @@ type effect struct {
 // Write is what is to be done to one row. Done once more it changes nothing.
 type Write func(context.Context) error
 
-// writes returns the writes of changes. A namespace that is full, or a row's name that somebody took, costs the caller no
-// answer: it is answered and not stored.
+// writes returns the writes of changes.
 func (c *Checker) writes(changes []effect) []Write {
 	writes := make([]Write, len(changes))
 	for i, e := range changes {
-		writes[i] = func(ctx context.Context) error {
-			if err := c.Store.Apply(ctx, e.key, e.change); err != nil && !errors.Is(err, health.ErrFull) && !errors.Is(err, health.ErrIdentity) {
-				return err
-			}
-			return nil
-		}
+		writes[i] = func(ctx context.Context) error { return c.Store.Apply(ctx, e.key, e.change) }
 	}
 	return writes
 }
 
-// write does what follows from a decision.
-func (c *Checker) write(ctx context.Context, changes []effect) error {
+// write does what follows from a decision. A row for which there is no place keeps no other from being written.
+func (c *Checker) write(ctx context.Context, changes []effect) (unstorable error) {
 	for _, write := range c.writes(changes) {
-		if err := write(ctx); err != nil {
+		switch err := write(ctx); {
+		case health.IsUnstorable(err):
+			unstorable = err
+		case err != nil:
 			return err
 		}
 	}
-	return nil
+	return unstorable
 }
 
 // effects returns what a clear verdict writes.

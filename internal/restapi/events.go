@@ -45,14 +45,17 @@ func (s *Server) postSuccesses(r *http.Request, who Identity) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if _, err := s.write(r.Context(), writes); err != nil {
+	_, storeError, err := s.write(r.Context(), writes)
+	if err != nil {
 		return answer{}, err
 	}
 	rows, err := s.Checker.Rows(r.Context(), caller, success.ToolName)
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: health.Told(success.ToolName, rows, s.Clock.Now())}, nil
+	h := health.Told(success.ToolName, rows, s.Clock.Now())
+	h.StoreError = storeError
+	return answer{status: http.StatusOK, body: h}, nil
 }
 
 // postEvents records that a connection closed or opened again, or that a session ended.
@@ -87,20 +90,24 @@ func (s *Server) postEvents(r *http.Request, who Identity) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	rows, err := s.write(r.Context(), writes)
-	return answer{status: http.StatusOK, body: rest.EventResult{Rows: rows}}, err
+	rows, storeError, err := s.write(r.Context(), writes)
+	return answer{status: http.StatusOK, body: rest.EventResult{Rows: rows, StoreError: storeError}}, err
 }
 
-// write does what a success or an event asks for, and returns how many rows that are. None of it is done later, when a later
-// report may say something else.
-func (s *Server) write(ctx context.Context, writes []checker.Write) (rows int, err error) {
+// write does what a success or an event asks for, and returns how many rows that are, and why there are not more where the
+// others are refused for good. None of it is done later, when a later report may say something else.
+func (s *Server) write(ctx context.Context, writes []checker.Write) (rows int, storeError string, err error) {
 	for _, write := range writes {
-		if err := s.Late.Now(ctx, write); err != nil {
-			return rows, notWritten(err, "of %d rows %d are written", len(writes), rows)
+		switch err := s.Late.Now(ctx, write); {
+		case err == nil:
+			rows++
+		case isAway(err):
+			return rows, "", notWritten(err, "of %d rows %d are written", len(writes), rows)
+		default:
+			storeError = refused(ctx, err)
 		}
-		rows++
 	}
-	return rows, nil
+	return rows, storeError, nil
 }
 
 // mayTell returns a problem unless a caller may tell of events, and of those of a user's session. A session that ends whoever's

@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/agrajag-dev/agrajag/internal/health"
 )
 
 const (
@@ -108,9 +110,12 @@ func (l *Late) try(ctx context.Context, do func(context.Context) error) error {
 	err := do(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.away = time.Time{}
-	if err != nil && isAway(err) {
+	switch {
+	case health.IsUnstorable(err): // The API server was not asked.
+	case err != nil && isAway(err):
 		l.away = l.clock.Now()
+	default:
+		l.away = time.Time{}
 	}
 	return err
 }
@@ -134,6 +139,9 @@ func isAway(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return true
 	}
+	if health.IsUnstorable(err) {
+		return false
+	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return true // No answer: the connection failed.
@@ -144,6 +152,9 @@ func isAway(err error) bool {
 
 // refused says what the caller is told of a write that is refused for good, without what the API server quotes.
 func refused(ctx context.Context, err error) string {
+	if health.IsUnstorable(err) { // People are told by an Event.
+		return "it cannot be stored: " + err.Error()
+	}
 	logf.FromContext(ctx).Error(logged(err), "Not stored")
 	why := "see the manager's log"
 	if r := apierrors.ReasonForError(err); r != "" {

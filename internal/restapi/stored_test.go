@@ -3,12 +3,20 @@ package restapi
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/agrajag-dev/agrajag/api/rest"
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/checker"
+	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
+	"github.com/agrajag-dev/agrajag/internal/testenv"
 )
 
 // Each session of a user has a row of its own, which no report of another one stands for.
@@ -69,5 +77,71 @@ func TestWhatOneWriteStandsFor(t *testing.T) {
 		if got := lateKey(tc.one, tc.in) == lateKey(tc.other, tc.otherwise); got != tc.same {
 			t.Errorf("%s: one write: %t", tc.name, got)
 		}
+	}
+}
+
+// A namespace that holds as many rows as it may, and a row's name that somebody took: what is told is answered, and told
+// not to be stored.
+func TestWhatHasNoPlaceIsToldNotToBeStored(t *testing.T) {
+	p := newWorld(t).project("")
+	token := p.runtime()
+	must(t, env.Bind(t.Context(), testenv.OperatorNamespace, "agrajag-reporter", testenv.AccountUser(p.name, "runtime")))
+	p.server.Checker.Store = health.NewStore(health.StoreOptions{Client: p.server.Client, Live: p.server.Checker.Live,
+		Clock: p.server.Clock, Recorder: events.NewFakeRecorder(100), MaxUnknownToolRows: 2})
+	refused := func(tool string, edits ...func(*rest.Report)) rest.Report {
+		r := rest.Report{ToolName: tool, Error: &rest.ToolError{ExceptionTypes: []string{"java.net.ConnectException"}}}
+		for _, edit := range edits {
+			edit(&r)
+		}
+		return r
+	}
+	must(t, env.Admin.Create(t.Context(), &v1alpha1.ToolHealth{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "taken"},
+		Spec: v1alpha1.ToolHealthSpec{ToolName: "other", Scope: v1alpha1.ScopeProject, ScopeID: p.name}}))
+	rows := func(n int) {
+		t.Helper()
+		eventually(t, "the rows in the cache", func() bool {
+			var rows v1alpha1.ToolHealthList
+			must(t, p.server.Client.List(t.Context(), &rows, client.InNamespace(p.name)))
+			return len(rows.Items) == n
+		})
+	}
+	const full = "it cannot be stored: the namespace holds as many ToolHealth rows as it may: 2 rows of tools without a Tool are the limit"
+	for _, tc := range []struct {
+		name, tool string
+		rows       int // that there are before
+		says       string
+	}{
+		{"a tool whose row's name is another's", "taken", 1, "it cannot be stored: the ToolHealth under this row's name has another identity: delete it"},
+		{"the last one for which there is a place", "first", 1, ""},
+		{"a made-up tool beyond the bound", "made-up", 2, full},
+		{"the same once more", "made-up", 2, full},
+	} {
+		rows(tc.rows)
+		v := p.report(token, refused(tc.tool))
+		if tc.says == "" {
+			if !v.Stored || v.State != "DOWN" {
+				t.Errorf("%s: %+v", tc.name, v)
+			}
+			continue
+		}
+		if v.Outcome != "Classified" || v.Stored || !strings.HasPrefix(v.StoreError, tc.says) || v.State != "OK" || p.health(token, tc.tool, "").State != "OK" {
+			t.Errorf("%s: %+v", tc.name, v)
+		}
+	}
+	var event rest.EventResult
+	p.do(token, http.MethodPost, "/v1/projects/"+p.name+"/events", rest.Event{Type: rest.ConnectionClosed, ToolNames: []string{"made-up", "first", "more"}}).into(http.StatusOK, &event)
+	if event.Rows != 1 || !strings.HasPrefix(event.StoreError, full) {
+		t.Errorf("a connection to three tools, of which one has a row: %+v", event)
+	}
+	everybodys := p.name + "-down"
+	p.report(token, refused(everybodys, func(r *rest.Report) { r.Scope = "GLOBAL" }))
+	var h rest.Health
+	p.do(token, http.MethodPost, "/v1/projects/"+p.name+"/successes", rest.Success{ToolName: everybodys}).into(http.StatusOK, &h)
+	if h.State != "DOWN" || !strings.HasPrefix(h.StoreError, full) {
+		t.Errorf("a success whose row has no place: %+v", h)
+	}
+	p.do(token, http.MethodPost, "/v1/projects/"+p.name+"/successes", rest.Success{ToolName: "first"}).into(http.StatusOK, &h)
+	if v := p.report(token, refused("first")); !v.Stored || v.State != "DOWN" {
+		t.Errorf("a row that there is goes on: %+v", v)
 	}
 }
