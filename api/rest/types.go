@@ -113,8 +113,9 @@ type Event struct {
 
 // EventResult says what followed from an Event.
 type EventResult struct {
-	// Rows is how many health rows it is about.
-	Rows int `json:"rows"`
+	// Rows is how many health rows it is about, without those that could not be stored; StoreError says why not.
+	Rows       int    `json:"rows"`
+	StoreError string `json:"storeError,omitempty"`
 }
 
 // Health is what is in force for a caller of a tool.
@@ -140,6 +141,8 @@ type Health struct {
 	UserActionHint     string     `json:"userActionHint,omitempty"`
 	// Cooldowns are the errors that are answered without being looked at again.
 	Cooldowns []Cooldown `json:"cooldowns,omitempty"`
+	// StoreError says, after a Success, why what it clears could not be stored; empty: it is, or nothing was to be cleared.
+	StoreError string `json:"storeError,omitempty"`
 }
 
 // Cooldown is an error that is not looked at again for a while.

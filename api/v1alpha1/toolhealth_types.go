@@ -145,7 +145,8 @@ type HealthDiagnosis struct {
 	// +kubebuilder:validation:MaxLength=200
 	UserActionHint string `json:"userActionHint,omitempty"`
 
-	// by is who wrote it: agrajag-checker/<rule>, agrajag-engine/<job>, agrajag-event, agrajag-success or a user's name.
+	// by is who wrote it: agrajag-checker/<rule>, agrajag-engine/<job>, agrajag-event or agrajag-success, followed by " for " and
+	// the user who told it, or a user's name.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256

@@ -19,6 +19,7 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/registry"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
+	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
 // DefaultFreshnessWindow is how long a verdict spares the same unclear error another diagnosis (design §4).
@@ -103,6 +104,8 @@ type Decision struct {
 	// Job names the job that diagnoses the error, if one does, or that did lately: JobEnded.
 	Job      string
 	JobEnded bool
+	// News says that the report says something that the job has not heard yet, which is added to it.
+	News bool
 	// Starts are the diagnoses of the row that other jobs began within the hour, newest first, where it was asked for.
 	Starts []Start
 	// Refused says why no diagnosis is begun for the report within the hour; nil: that is not why.
@@ -115,6 +118,8 @@ type Decision struct {
 	Scope v1alpha1.Scope
 	// Place is where the project's objects are kept.
 	Place tenancy.Place
+	// NotStored says why what follows is not kept, where the answer holds without it; nil: it is.
+	NotStored error
 	// ToolKnown says whether a Tool describes the tool. Without one it is never probed.
 	ToolKnown bool
 }
@@ -181,10 +186,19 @@ func (c *Checker) Check(ctx context.Context, r Report, mode Mode) (Decision, err
 		return Decision{}, err
 	}
 	decide(&d, f)
-	if mode == Decide {
-		if err := c.act(ctx, d, f); err != nil {
-			return d, fmt.Errorf("%w: %w", ErrNotWritten, err)
-		}
+	if mode != Decide {
+		return d, nil
+	}
+	err = c.act(ctx, d, f)
+	switch {
+	case d.Outcome == Coalesced: // A job that has not heard the message does no worse.
+		d.NotStored, err = err, nil
+	case health.IsUnstorable(err): // It costs the caller no answer.
+		d.NotStored, err = err, nil
+		d.Message = text.Plain(d.Message+". Not stored: "+d.NotStored.Error(), maxMessage)
+	}
+	if err != nil {
+		return d, fmt.Errorf("%w: %w", ErrNotWritten, err)
 	}
 	return d, nil
 }
@@ -219,7 +233,9 @@ func (c *Checker) Place(ctx context.Context, project string) (tenancy.Place, err
 func (c *Checker) act(ctx context.Context, d Decision, f facts) error {
 	switch d.Outcome {
 	case Coalesced:
-		c.signal(ctx, d, f)
+		if d.News {
+			return c.signal(ctx, d, f)
+		}
 		return nil
 	case Classified:
 		return c.write(ctx, effects(d, f))

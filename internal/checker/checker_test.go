@@ -156,8 +156,10 @@ func TestWhatCannotBeStoredIsAnsweredAllTheSame(t *testing.T) {
 	t.Run("in a namespace that is full", func(t *testing.T) {
 		w := newWorld(t)
 		for i := range maxTestRows + 1 {
-			if d := w.check(Decide, fmt.Sprint(i), 403, func(r *Report) { r.User = fmt.Sprint("user-", i) }); d.Outcome != Classified {
-				t.Errorf("report %d: %s", i, d.Outcome)
+			d := w.check(Decide, fmt.Sprint(i), 403, func(r *Report) { r.User = fmt.Sprint("user-", i) })
+			full := i == maxTestRows
+			if d.Outcome != Classified || errors.Is(d.NotStored, health.ErrFull) != full || strings.Contains(d.Message, ". Not stored: the namespace holds") != full {
+				t.Errorf("report %d: %s, not stored: %v, %s", i, d.Outcome, d.NotStored, d.Message)
 			}
 		}
 		if got := len(w.took()); got != 2*maxTestRows {
@@ -168,8 +170,8 @@ func TestWhatCannotBeStoredIsAnsweredAllTheSame(t *testing.T) {
 		squatter := rowOf(v1alpha1.ScopeProject)
 		squatter.Name, squatter.Spec.ToolName = tenancy.RowName(v1alpha1.ScopeUser, "alice", "search"), "other"
 		w := newWorld(t, squatter)
-		if d := w.check(Decide, "r1", 403); d.Outcome != Classified {
-			t.Errorf("outcome %s", d.Outcome)
+		if d := w.check(Decide, "r1", 403); d.Outcome != Classified || !errors.Is(d.NotStored, health.ErrIdentity) {
+			t.Errorf("outcome %s, not stored: %v", d.Outcome, d.NotStored)
 		}
 	})
 }

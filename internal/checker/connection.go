@@ -27,39 +27,36 @@ type Connection struct {
 	Open bool
 	// Note says more, where there is more to say.
 	Note string
+	// By is the user who tells it.
+	By string
 }
 
-// Connect records that the connection to tools closed, so that they are DOWN without any diagnosis, or opened again,
-// so that what the closing set is cleared and nothing else (specification §9). Tools of a client are those of the
-// caller's session; any other concern the whole project. It returns the rows that it is about.
-func (c *Checker) Connect(ctx context.Context, caller Caller, event Connection) ([]health.Key, error) {
+// Connected returns what is to be written since the connection to tools closed, so that they are DOWN without any
+// diagnosis, or opened again, so that what the closing set is cleared and nothing else (specification §9). Tools of a client
+// are those of the caller's session; any other concern the whole project. There is one write for each row that it is about.
+func (c *Checker) Connected(ctx context.Context, caller Caller, event Connection) ([]Write, error) {
 	place, err := c.Place(ctx, caller.Project)
 	if err != nil {
 		return nil, err
 	}
-	var keys, about []health.Key
+	var about []effect
 	for _, tool := range event.Tools {
 		key, err := connectionRow(place, caller, tool)
 		if err != nil {
 			return nil, err
 		}
-		keys = append(keys, key)
-	}
-	for _, key := range keys {
 		if event.Open { // A row that is not there need not be created to be cleared.
-			if row, err := c.Store.Get(ctx, key); err != nil || row == nil {
-				if err != nil {
-					return nil, err
-				}
+			row, err := c.Store.Get(ctx, key)
+			if err != nil {
+				return nil, err
+			}
+			if row == nil {
 				continue
 			}
 		}
-		if err := c.write(ctx, []effect{{key: key, change: connectionChange(event)}}); err != nil {
-			return nil, err
-		}
-		about = append(about, key)
+		about = append(about, effect{key: key, change: connectionChange(event)})
 	}
-	return about, nil
+	return c.writes(about), nil
 }
 
 // connectionRow returns the row that an event about a tool is about.
@@ -80,12 +77,12 @@ func connectionRow(place tenancy.Place, caller Caller, tool string) (health.Key,
 func connectionChange(event Connection) health.Change {
 	return func(status *v1alpha1.ToolHealthStatus, now time.Time) bool {
 		last := status.LastDiagnosis
-		closed := status.State == v1alpha1.StateDown && last != nil && last.By == health.ByEvent && last.ErrorSignature == SignatureConnectionClosed
+		closed := status.State == v1alpha1.StateDown && last != nil && health.IsBy(last.By, health.ByEvent) && last.ErrorSignature == SignatureConnectionClosed
 		if closed != event.Open {
 			return false
 		}
 		finding := health.Finding{State: v1alpha1.StateDown, Classification: v1alpha1.TechnicallyBroken,
-			Signature: SignatureConnectionClosed, Note: event.Note, By: health.ByEvent, Report: event.ID}
+			Signature: SignatureConnectionClosed, Note: event.Note, By: health.For(health.ByEvent, event.By), Report: event.ID}
 		if finding.Note == "" {
 			finding.Note = "The connection to the tool closed"
 		}
@@ -99,8 +96,16 @@ func connectionChange(event Connection) health.Change {
 	}
 }
 
-// EndSession deletes the rows of the caller's session, which nobody can ask for any more, and returns how many there were. A
-// caller without a user: of everybody in a session of that name.
-func (c *Checker) EndSession(ctx context.Context, caller Caller) (int, error) {
-	return c.Store.DeleteSession(ctx, caller.Project, caller.Session, tenancy.User(caller.User))
+// SessionEnded returns what is to be written since the caller's session ended: its rows go, for which nobody can ask any more.
+// A caller without a user: those of everybody in a session of that name.
+func (c *Checker) SessionEnded(ctx context.Context, caller Caller) ([]Write, error) {
+	rows, err := c.Store.OfSession(ctx, caller.Project, caller.Session, tenancy.User(caller.User))
+	if err != nil {
+		return nil, err
+	}
+	writes := make([]Write, len(rows))
+	for i, row := range rows {
+		writes[i] = func(ctx context.Context) error { return c.Store.Delete(ctx, row) }
+	}
+	return writes, nil
 }

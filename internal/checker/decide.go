@@ -58,6 +58,9 @@ func decide(d *Decision, f facts) {
 			break
 		}
 	}
+	if job := f.job(func(other jobFact) bool { return other.job.Name == d.Job }); d.Outcome == Coalesced && job != nil {
+		d.News = isNews(job, signalMessage(f.report.Error))
+	}
 	describe(d, f)
 }
 

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -13,6 +14,31 @@ import (
 type effect struct {
 	key    health.Key
 	change health.Change
+}
+
+// Write is what is to be done to one row. Done once more it changes nothing.
+type Write func(context.Context) error
+
+// writes returns the writes of changes.
+func (c *Checker) writes(changes []effect) []Write {
+	writes := make([]Write, len(changes))
+	for i, e := range changes {
+		writes[i] = func(ctx context.Context) error { return c.Store.Apply(ctx, e.key, e.change) }
+	}
+	return writes
+}
+
+// write does what follows from a decision. A row for which there is no place keeps no other from being written.
+func (c *Checker) write(ctx context.Context, changes []effect) (unstorable error) {
+	for _, write := range c.writes(changes) {
+		switch err := write(ctx); {
+		case health.IsUnstorable(err):
+			unstorable = err
+		case err != nil:
+			return err
+		}
+	}
+	return unstorable
 }
 
 // effects returns what a clear verdict writes.

@@ -129,24 +129,19 @@ func (c *Checker) OpenJobs(ctx context.Context, job *v1alpha1.DiagnosisJob) ([]O
 	return open, err
 }
 
-// signal adds the report's message to the job that stands for it, if it says something new. One optimistic try:
-// a message that is lost is no loss worth a conflict.
-func (c *Checker) signal(ctx context.Context, d Decision, f facts) {
-	i := slices.IndexFunc(f.jobs, func(other jobFact) bool { return other.job.Name == d.Job })
-	if i < 0 {
-		return
-	}
-	job := f.jobs[i].job
-	message := signalMessage(f.report.Error)
-	if !isNews(job, message) {
-		return
-	}
+// signal adds the report's message, which is news, to the job that stands for it. One optimistic try: a message that is lost
+// is no loss worth a conflict.
+func (c *Checker) signal(ctx context.Context, d Decision, f facts) error {
+	job := f.job(func(other jobFact) bool { return other.job.Name == d.Job })
 	next := job.DeepCopy()
-	next.Status.Signals = append(next.Status.Signals, v1alpha1.JobSignal{At: metav1.NewTime(f.now), Message: message})
+	next.Status.Signals = append(next.Status.Signals, v1alpha1.JobSignal{At: metav1.NewTime(f.now), Message: signalMessage(f.report.Error)})
 	patch := client.MergeFromWithOptions(job, client.MergeFromWithOptimisticLock{})
-	if err := c.Cache.Status().Patch(ctx, next, patch); err != nil {
-		logf.FromContext(ctx).V(1).Info("Signal not added", "job", client.ObjectKeyFromObject(job), "reason", err.Error())
+	err := c.Cache.Status().Patch(ctx, next, patch)
+	if err == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
 	}
+	logf.FromContext(ctx).V(1).Info("Signal not added", "job", client.ObjectKeyFromObject(job), "reason", err.Error())
+	return fmt.Errorf("add a message to job %s: %w", job.Name, err)
 }
 
 // isNews reports whether a message differs from all that an open job has heard so far.

@@ -2,7 +2,6 @@ package checker
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -27,30 +26,21 @@ type Success struct {
 	Signature v1alpha1.ErrorSignature
 	// Note is kept where a state is cleared.
 	Note string
+	// By is the user who tells it; empty: a rule does.
+	By string
 }
 
-// Succeed records that a call of a tool worked, and returns what is in force for the caller then. Where there is
-// nothing to clear nothing is written.
-func (c *Checker) Succeed(ctx context.Context, caller Caller, tool string, s Success) (health.View, error) {
+// Succeeded returns what is to be written since a call of a tool worked; nothing: there is nothing to clear.
+func (c *Checker) Succeeded(ctx context.Context, caller Caller, tool string, s Success) ([]Write, error) {
 	place, err := c.Place(ctx, caller.Project)
 	if err != nil {
-		return health.View{}, err
+		return nil, err
 	}
 	rows, err := c.rows(ctx, place, caller, tool)
 	if err != nil {
-		return health.View{}, err
+		return nil, err
 	}
-	changes := cleared(s, place, tool, rows, c.Clock.Now())
-	if len(changes) == 0 {
-		return health.Effective(rows, c.Clock.Now()), nil
-	}
-	if err := c.write(ctx, changes); err != nil {
-		return health.View{}, err
-	}
-	if rows, err = c.rows(ctx, place, caller, tool); err != nil {
-		return health.View{}, err
-	}
-	return health.Effective(rows, c.Clock.Now()), nil
+	return c.writes(cleared(s, place, tool, rows, c.Clock.Now())), nil
 }
 
 // Health returns what is in force for a caller of a tool.
@@ -73,23 +63,12 @@ func (c *Checker) rows(ctx context.Context, place tenancy.Place, caller Caller, 
 	return c.Store.Caller(ctx, health.CallerKeys(place, tool, tenancy.User(caller.User), caller.Session))
 }
 
-// write applies changes of rows. A namespace that is full, or a row's name that somebody took, costs the caller no
-// answer: it is answered and not stored.
-func (c *Checker) write(ctx context.Context, changes []effect) error {
-	for _, e := range changes {
-		if err := c.Store.Apply(ctx, e.key, e.change); err != nil && !errors.Is(err, health.ErrFull) && !errors.Is(err, health.ErrIdentity) {
-			return err
-		}
-	}
-	return nil
-}
-
 // cleared returns what a call that worked clears: cooldowns of the caller's SESSION, USER and PROJECT rows, and the
 // trouble of the narrowest of them. One caller's success never clears what concerns the tenant or everybody: where
 // that is all the trouble there is, the project gets an OK of its own, which is newer.
 func cleared(s Success, place tenancy.Place, tool string, rows []*v1alpha1.ToolHealth, now time.Time) []effect {
 	works := health.Mark(health.Finding{State: v1alpha1.StateOK, Classification: v1alpha1.Working, Signature: s.Signature,
-		Note: s.Note, By: health.BySuccess, Report: s.ID})
+		Note: s.Note, By: health.For(health.BySuccess, s.By), Report: s.ID})
 	var out []effect
 	flipped := false
 	for _, row := range rows {
@@ -105,7 +84,7 @@ func cleared(s Success, place tenancy.Place, tool string, rows []*v1alpha1.ToolH
 		}
 		if state := row.Status.State; !flipped && state != "" && state != v1alpha1.StateOK {
 			flipped = true
-			changes = append(changes, works)
+			changes = append(changes, newerThan(trouble(rows, row.Spec.Scope), works))
 		}
 		if len(changes) > 0 {
 			out = append(out, effect{key: health.KeyOf(row), change: health.All(changes...)})
@@ -113,10 +92,35 @@ func cleared(s Success, place tenancy.Place, tool string, rows []*v1alpha1.ToolH
 	}
 	if view := health.Effective(rows, now); !flipped && view.State != v1alpha1.StateOK && !view.Overridden {
 		if key, ok := health.KeyFor(place, v1alpha1.ScopeProject, tool, "", ""); ok {
-			out = append(out, effect{key: key, change: works})
+			out = append(out, effect{key: key, change: newerThan(trouble(rows, v1alpha1.ScopeProject), works)})
 		}
 	}
 	return out
+}
+
+// trouble returns when the newest trouble of the rows wider than a scope began; zero: there is none.
+func trouble(rows []*v1alpha1.ToolHealth, scope v1alpha1.Scope) (began time.Time) {
+	for _, row := range rows {
+		if row == nil || row.Spec.Scope.Width() <= scope.Width() || row.Status.State == v1alpha1.StateOK {
+			continue
+		}
+		if since := row.Status.Since; since != nil && since.After(began) {
+			began = since.Time
+		}
+	}
+	return began
+}
+
+// newerThan makes a change at a time that is after another one as the API server keeps them, in whole seconds: a call that
+// worked after an outage began is newer than that, though both are of one second, or of two replicas whose clocks differ.
+func newerThan(other time.Time, change health.Change) health.Change {
+	earliest := other.Add(time.Second)
+	return func(status *v1alpha1.ToolHealthStatus, now time.Time) bool {
+		if now.Before(earliest) {
+			now = earliest
+		}
+		return change(status, now)
+	}
 }
 
 // endedBy matches the cooldowns of a row that a success ends: those of its error; where that is not known, all that

@@ -2,10 +2,12 @@ package checker
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/health"
@@ -64,10 +66,23 @@ func TestWhatASuccessEnds(t *testing.T) {
 	}
 }
 
+// do does what is to be written, and returns how much that is.
+func (w *world) do(writes []Write, err error) int {
+	w.t.Helper()
+	for i := 0; i < len(writes) && err == nil; i++ {
+		err = writes[i](w.t.Context())
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return len(writes)
+}
+
 // succeed records a success of the tool search and returns what is in force then.
 func (w *world) succeed(caller Caller, s Success) health.View {
 	w.t.Helper()
-	view, err := w.Succeed(w.t.Context(), caller, "search", s)
+	w.do(w.Succeeded(w.t.Context(), caller, "search", s))
+	view, err := w.Health(w.t.Context(), caller, "search")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -117,6 +132,39 @@ func TestASuccessUnderATenantsOutageClearsTheProjectAlone(t *testing.T) {
 	}
 }
 
+// The API server keeps whole seconds, and replicas have clocks of their own: what worked after an outage began counts as newer.
+func TestASuccessIsNewerThanTheOutageThatItDisproves(t *testing.T) {
+	user, project, tenant, global := v1alpha1.ScopeUser, v1alpha1.ScopeProject, v1alpha1.ScopeTenant, v1alpha1.ScopeGlobal
+	for _, tc := range []struct {
+		name  string
+		rows  []v1alpha1.Scope // which are DOWN since t0
+		after time.Duration    // when the call worked
+		want  time.Duration    // when it is kept as seen
+		hides v1alpha1.Scope   // whose row is OK then
+	}{
+		{"in the second in which everybody's began", []v1alpha1.Scope{global}, 900 * time.Millisecond, time.Second, project},
+		{"in that in which the tenant's began", []v1alpha1.Scope{tenant}, 0, time.Second, project},
+		{"where the project's own row flips", []v1alpha1.Scope{project, global}, 0, time.Second, project},
+		{"where the user's row flips", []v1alpha1.Scope{user, project, tenant}, 0, time.Second, user},
+		{"by a clock that is behind", []v1alpha1.Scope{global}, -3 * time.Second, time.Second, project},
+		{"later it is seen when it was", []v1alpha1.Scope{global}, 5 * time.Second, 5 * time.Second, project},
+		{"with nothing wider it is seen when it was", []v1alpha1.Scope{project}, 0, 0, project},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var rows []client.Object
+			for _, scope := range tc.rows {
+				rows = append(rows, rowOf(scope, found("http-5xx", 0)))
+			}
+			w := newWorld(t, rows...)
+			w.clock.SetTime(t0.Add(tc.after))
+			view := w.succeed(alice, Success{ID: "s1"})
+			if view.State != v1alpha1.StateOK || view.Row.Spec.Scope != tc.hides || !view.Row.Status.LastCheckedAt.Time.Equal(t0.Add(tc.want)) {
+				t.Errorf("in force after it: %s by %+v", view.State, view.Row)
+			}
+		})
+	}
+}
+
 func TestConnections(t *testing.T) {
 	closed := Connection{ID: "e1", Tools: []string{"client_open", "client_save"}}
 	reopened := Connection{ID: "e2", Tools: closed.Tools, Open: true}
@@ -131,9 +179,7 @@ func TestConnections(t *testing.T) {
 	}
 	connect := func(caller Caller, e Connection) {
 		t.Helper()
-		if _, err := w.Connect(t.Context(), caller, e); err != nil {
-			t.Fatal(err)
-		}
+		w.do(w.Connected(t.Context(), caller, e))
 	}
 	connect(alice, reopened)
 	if got := w.took(); len(got) != 0 {
@@ -158,17 +204,44 @@ func TestConnections(t *testing.T) {
 	if got := state(bob, "search"); got != v1alpha1.StateDown {
 		t.Errorf("an MCP tool whose connection closed is %s for others in the project", got)
 	}
-	if _, err := w.Connect(t.Context(), Caller{Project: "shop"}, closed); err == nil || len(w.took()) != 2 {
+	if _, err := w.Connected(t.Context(), Caller{Project: "shop"}, closed); err == nil || len(w.took()) != 2 {
 		t.Error("a client's tool without a session is an error and writes nothing")
+	}
+}
+
+// The rows say who told it, within their bounds, and whoever tells that it is open again clears what somebody else told.
+func TestRowsSayWhoToldIt(t *testing.T) {
+	for _, tc := range []struct{ name, who, want string }{
+		{"an account", "system:serviceaccount:shop:runtime", "agrajag-event for system:serviceaccount:shop:runtime"},
+		{"one whose name is too long", strings.Repeat("long", 100), "agrajag-event for " + strings.Repeat("long", 58) + "lon…"},
+		{"a name with what shows nothing", "al\x1b[31mice\n", "agrajag-event for alice"},
+		{"nobody who is known", "", "agrajag-event"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			for _, step := range []struct {
+				open bool
+				by   string
+				want v1alpha1.State
+			}{{false, tc.who, v1alpha1.StateDown}, {true, "bob", v1alpha1.StateOK}} {
+				event := Connection{ID: fmt.Sprint(step.open), Tools: []string{"search"}, Open: step.open, By: step.by}
+				w.do(w.Connected(t.Context(), alice, event))
+				if view, err := w.Health(t.Context(), alice, "search"); err != nil || view.State != step.want {
+					t.Errorf("told by %q it is %s, %v", step.by, view.State, err)
+				}
+			}
+			view, err := w.Health(t.Context(), alice, "search")
+			if err != nil || view.Row.Status.LastDiagnosis.By != "agrajag-event for bob" || view.Row.Status.History[1].By != tc.want {
+				t.Errorf("%v: %+v", err, view.Row.Status)
+			}
+		})
 	}
 }
 
 func TestAReopenedConnectionClearsNothingElse(t *testing.T) {
 	row := rowOf(v1alpha1.ScopeProject, found("http-5xx", 0))
 	w := newWorld(t, row)
-	if _, err := w.Connect(t.Context(), alice, Connection{ID: "e1", Tools: []string{"search"}, Open: true}); err != nil {
-		t.Fatal(err)
-	}
+	w.do(w.Connected(t.Context(), alice, Connection{ID: "e1", Tools: []string{"search"}, Open: true}))
 	if view, err := w.Health(t.Context(), alice, "search"); err != nil || view.State != v1alpha1.StateDown {
 		t.Errorf("what a diagnosis found is %s, %v", view.State, err)
 	}
@@ -181,12 +254,10 @@ func TestASessionEndsWithItsRows(t *testing.T) {
 	kept.Spec.Override = &v1alpha1.HealthOverride{State: v1alpha1.StateDown}
 	w := newWorld(t, kept)
 	for _, caller := range []Caller{alice, bob} {
-		if _, err := w.Connect(t.Context(), caller, Connection{ID: "e1", Tools: []string{"client_a", "client_b"}}); err != nil {
-			t.Fatal(err)
-		}
+		w.do(w.Connected(t.Context(), caller, Connection{ID: "e1", Tools: []string{"client_a", "client_b"}}))
 	}
-	if n, err := w.EndSession(t.Context(), alice); n != 2 || err != nil {
-		t.Errorf("%d rows, %v", n, err)
+	if n := w.do(w.SessionEnded(t.Context(), alice)); n != 2 {
+		t.Errorf("%d rows", n)
 	}
 	var rows v1alpha1.ToolHealthList
 	if err := w.client.List(t.Context(), &rows); err != nil || len(rows.Items) != 3 {

@@ -174,7 +174,7 @@ func (r *DiagnosisReconciler) conclude(ctx context.Context, job *v1alpha1.Diagno
 		err := r.apply(ctx, row)
 		switch {
 		case err == nil:
-		case errors.Is(err, health.ErrFull) || errors.Is(err, health.ErrIdentity):
+		case health.IsUnstorable(err):
 			end.message += " (not stored: " + err.Error() + ")"
 		case ctx.Err() != nil:
 			return err
@@ -204,7 +204,7 @@ func persist(ctx context.Context, mayPass func(error) bool, write func() error) 
 // apply writes one row that a verdict touches.
 func (r *DiagnosisReconciler) apply(ctx context.Context, row diagnose.RowChange) error {
 	return persist(ctx, func(err error) bool {
-		return !errors.Is(err, health.ErrFull) && !errors.Is(err, health.ErrIdentity)
+		return !health.IsUnstorable(err)
 	}, func() error { return r.Checker.Store.Apply(ctx, row.Key, row.Change) })
 }
 

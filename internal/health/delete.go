@@ -37,24 +37,19 @@ func (s *Store) Delete(ctx context.Context, row *v1alpha1.ToolHealth) error {
 	return nil
 }
 
-// DeleteSession removes the rows of a session that has ended, but those that a person pinned, and returns how many it
-// removed. An empty user: those of everybody who is in a session of that name.
-func (s *Store) DeleteSession(ctx context.Context, project, session, user string) (int, error) {
-	var rows v1alpha1.ToolHealthList
-	if err := s.client.List(ctx, &rows, client.InNamespace(project), client.MatchingFields{SessionIndex: session}); err != nil {
-		return 0, fmt.Errorf("list rows of a session: %w", err)
+// OfSession returns the rows of a session, as they were last written, but those that a person pinned. An empty user: those of
+// everybody who is in a session of that name.
+func (s *Store) OfSession(ctx context.Context, project, session, user string) ([]*v1alpha1.ToolHealth, error) {
+	var list v1alpha1.ToolHealthList
+	if err := s.client.List(ctx, &list, client.InNamespace(project), client.MatchingFields{SessionIndex: session}); err != nil {
+		return nil, fmt.Errorf("list rows of a session: %w", err)
 	}
-	deleted := 0
-	for i := range rows.Items {
-		spec := rows.Items[i].Spec
-		if spec.Override != nil || user != "" && spec.ScopeID != tenancy.SessionID(session, user) {
-			continue
+	var rows []*v1alpha1.ToolHealth
+	for i := range list.Items {
+		row := &list.Items[i]
+		if row.Spec.Override == nil && (user == "" || row.Spec.ScopeID == tenancy.SessionID(session, user)) {
+			rows = append(rows, s.overlay.newest(KeyOf(row), row))
 		}
-		row := s.overlay.newest(KeyOf(&rows.Items[i]), &rows.Items[i])
-		if err := s.Delete(ctx, row); err != nil {
-			return deleted, err
-		}
-		deleted++
 	}
-	return deleted, nil
+	return rows, nil
 }

@@ -5,6 +5,7 @@ package health
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +15,7 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/text"
 )
 
-// Writers, as lastDiagnosis.by and history name them (design §4).
+// Writers, as lastDiagnosis.by and history name them (design §4); For adds who told the first two.
 const (
 	// BySuccess is a reported success.
 	BySuccess = "agrajag-success"
@@ -30,6 +31,22 @@ func ByChecker(rule string) string { return byChecker + rule }
 
 // ByEngine is the diagnosis of a job.
 func ByEngine(job string) string { return byEngine + job }
+
+// toldBy stands between a writer and who told it.
+const toldBy = " for "
+
+// For is a writer to whom somebody told something: a user of the API server. Nobody in particular: the writer alone.
+func For(writer, who string) string {
+	if who == "" {
+		return writer
+	}
+	return writer + toldBy + who
+}
+
+// IsBy reports whether something was written by a writer, whoever told it.
+func IsBy(by, writer string) bool {
+	return by == writer || strings.HasPrefix(by, writer+toldBy)
+}
 
 // Key identifies a row and says where it is kept.
 type Key struct {

@@ -29,6 +29,10 @@ const (
 // ErrFull says that a namespace holds as many rows as it may. Errors are answered all the same, and not stored.
 var ErrFull = errors.New("the namespace holds as many ToolHealth rows as it may")
 
+// IsUnstorable reports whether a row is not kept for good, since there is no place for it: ErrFull or ErrIdentity. Whoever
+// reported is answered all the same.
+func IsUnstorable(err error) bool { return errors.Is(err, ErrFull) || errors.Is(err, ErrIdentity) }
+
 // rowLimits keeps reporters from filling etcd with rows.
 type rowLimits struct {
 	cache               client.Reader

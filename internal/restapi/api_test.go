@@ -27,13 +27,21 @@ func TestEveryRouteIsDocumentedAndNoOther(t *testing.T) {
 	served := []string{"GET /openapi.yaml"}
 	var documented []string
 	for _, r := range routes {
-		served = append(served, strings.Join(append([]string{r.method, r.path}, slices.Sorted(slices.Values(r.query))...), " "))
+		query := slices.Sorted(slices.Values(r.query))
+		if i := slices.Index(query, r.list); i >= 0 {
+			query[i] += "…"
+		}
+		served = append(served, strings.Join(append([]string{r.method, r.path}, query...), " "))
 	}
 	for path, item := range w.document.Paths.Map() {
 		for method, operation := range item.Operations() {
 			var query []string
 			for _, parameter := range slices.Concat(item.Parameters, operation.Parameters) {
-				if parameter.Value.In == "query" {
+				switch schema := parameter.Value.Schema.Value; {
+				case parameter.Value.In != "query":
+				case schema.Type.Is("array"):
+					query = append(query, parameter.Value.Name+"…")
+				default:
 					query = append(query, parameter.Value.Name)
 				}
 			}
@@ -172,6 +180,22 @@ func TestASuccessClears(t *testing.T) {
 	}
 }
 
+// However short the time between them is.
+func TestASuccessHidesEverybodysOutageAtOnce(t *testing.T) {
+	p := newWorld(t).project("")
+	token := p.runtime()
+	must(t, env.Bind(t.Context(), testenv.OperatorNamespace, "agrajag-reporter", testenv.AccountUser(p.name, "runtime")))
+	for i := range 5 { // Of which most are of one second.
+		tool := fmt.Sprint(p.name, "-", i)
+		v := p.report(token, rest.Report{ToolName: tool, Scope: "GLOBAL", Error: &rest.ToolError{ExceptionTypes: []string{"java.net.ConnectException"}}})
+		var h rest.Health
+		p.do(token, http.MethodPost, "/v1/projects/"+p.name+"/successes", rest.Success{ToolName: tool}).into(http.StatusOK, &h)
+		if v.State != "DOWN" || v.Scope != "GLOBAL" || h.State != "OK" || h.Scope != "PROJECT" {
+			t.Errorf("%d: DOWN as %+v, after a success %+v", i, v, h)
+		}
+	}
+}
+
 func TestEvents(t *testing.T) {
 	p := newWorld(t).project("")
 	token := p.runtime()
@@ -207,9 +231,19 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	var events eventNotes
-	eventually(t, "the Events", func() bool { events = eventsOf(t, p.name); return len(events) >= 4 })
-	if !strings.Contains(strings.Join(events, "\n"), "agrajag-event") {
-		t.Errorf("the audit trail does not say who: %v", events)
+	var h rest.Health
+	send(rest.Event{Type: rest.ConnectionClosed, ToolNames: []string{"mcp_c"}})
+	p.do(token, http.MethodPost, "/v1/projects/"+p.name+"/successes", rest.Success{ToolName: "mcp_c"}).into(http.StatusOK, &h)
+	eventually(t, "the Events", func() bool { events = eventsOf(t, p.name); return len(events) >= 7 })
+	who := " for " + testenv.AccountUser(p.name, "runtime")
+	for _, want := range []string{
+		"unknown to DOWN by agrajag-event" + who + ": TECHNICALLY_BROKEN: The connection to the tool closed",
+		"DOWN to OK by agrajag-event" + who + ": WORKING: The connection to the tool is open again",
+		"DOWN to OK by agrajag-success" + who + ": WORKING: A call worked",
+	} {
+		if !slices.Contains(events, want) {
+			t.Errorf("the audit trail does not say %q: %v", want, events)
+		}
 	}
 }
 
@@ -246,6 +280,10 @@ func TestHealthIsSentOnlyWhenItChanged(t *testing.T) {
 	p.do(token, http.MethodGet, "/v1/projects/"+p.name+"/health?tool=search&user=alice", nil).into(http.StatusOK, &byQuery)
 	if diff := cmp.Diff(h, byQuery, cmpopts.IgnoreFields(rest.Health{}, "RetryAfterSeconds"), cmpopts.IgnoreFields(rest.Cooldown{}, "RetryAfterSeconds")); diff != "" {
 		t.Errorf("by query (-path +query):\n%s", diff)
+	}
+	p.do(token, http.MethodGet, "/v1/projects/"+p.name+"/tools?tool=search&tool=other", nil).into(http.StatusOK, &list)
+	if len(list.Items) != 2 {
+		t.Errorf("of two tools that are named: %+v", list.Items)
 	}
 }
 
@@ -355,6 +393,36 @@ func TestARepeatedRequestCountsOnce(t *testing.T) {
 	}
 	if got := row(); got == nil || got.Status.Cooldowns[0].Hits != 1 || len(got.Status.History) != 1 {
 		t.Errorf("row %+v", got)
+	}
+}
+
+// A runtime that has one key for each call, or connection, tells different things under it.
+func TestOneKeyForAllThatIsToldOfACall(t *testing.T) {
+	for _, tc := range []struct {
+		name              string
+		first, then       string // operations
+		failed, recovered any
+	}{
+		{"a call that fails, and works when it is repeated", "errors", "successes",
+			rest.Report{ToolName: "search", Error: &rest.ToolError{ExceptionTypes: []string{"java.net.ConnectException"}}}, rest.Success{ToolName: "search"}},
+		{"a connection that closes and opens again", "events", "events",
+			rest.Event{Type: rest.ConnectionClosed, ToolNames: []string{"search"}}, rest.Event{Type: rest.ConnectionReopened, ToolNames: []string{"search"}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := newWorld(t).project("")
+			token := p.runtime()
+			key := func(r *http.Request) { r.Header.Set("Idempotency-Key", "call-17") }
+			p.do(token, http.MethodPost, "/v1/projects/"+p.name+"/"+tc.first, tc.failed, key)
+			if h := p.health(token, "search", ""); h.State != "DOWN" {
+				t.Fatalf("at first %+v", h)
+			}
+			for range 2 {
+				p.do(token, http.MethodPost, "/v1/projects/"+p.name+"/"+tc.then, tc.recovered, key)
+				if h := p.health(token, "search", ""); h.State != "OK" {
+					t.Errorf("then %+v", h)
+				}
+			}
+		})
 	}
 }
 

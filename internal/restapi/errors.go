@@ -162,9 +162,8 @@ func (s *Server) report(ctx context.Context, job *v1alpha1.DiagnosisJob, id stri
 	checker.Answered(d)
 	v := verdictOf(d)
 	follow := func(ctx context.Context) error { return s.follow(ctx, r, job) }
-	switch d.Outcome {
-	case checker.Classified, checker.Coalesced, checker.Pending:
-		v.StoreError = s.Late.Do(ctx, lateKey(d), follow)
+	if d.Outcome == checker.Classified || d.Outcome == checker.Pending || d.News {
+		v.StoreError = s.Late.Do(ctx, lateKey(d, r.Session), follow)
 		v.Stored = v.StoreError == ""
 	}
 	switch {
@@ -186,16 +185,23 @@ func (s *Server) report(ctx context.Context, job *v1alpha1.DiagnosisJob, id stri
 	return v, nil
 }
 
-// lateKey identifies what follows from a decision: what is done once need not be done for each repeat.
-func lateKey(d checker.Decision) string {
-	return fmt.Sprintf("%s %s %+v", d.Outcome, d.Place.Project, d.Key)
+// lateKey identifies what follows from a decision: what is done once need not be done for each repeat. Each session has a
+// row of its own, and a call that worked clears that of its session.
+func lateKey(d checker.Decision, session string) string {
+	if d.Scope != v1alpha1.ScopeSession && d.Class != v1alpha1.Working {
+		session = ""
+	}
+	return fmt.Sprintf("%s %q %#v %q", d.Outcome, d.Place.Project, d.Key, session)
 }
 
 // follow writes what follows from a report: rows, the message of one more report, or a job.
 func (s *Server) follow(ctx context.Context, r checker.Report, job *v1alpha1.DiagnosisJob) error {
 	d, err := s.Checker.Check(ctx, r, checker.Decide)
-	if err != nil || d.Outcome != checker.Pending {
+	if err != nil {
 		return err
+	}
+	if d.Outcome != checker.Pending {
+		return d.NotStored
 	}
 	name, err := s.Checker.NameFor(ctx, r.Project, d.Key)
 	if err == nil {

@@ -39,9 +39,13 @@ func (s *Server) postSuccesses(r *http.Request, who Identity) (answer, error) {
 	if err := s.mayReport(r.Context(), who, caller.Project, caller.User, v1alpha1.ScopeProject); err != nil {
 		return answer{}, err
 	}
-	_, err = s.Checker.Succeed(r.Context(), caller, success.ToolName, checker.Success{
-		ID: requestID(r, who, 0), Signature: v1alpha1.ErrorSignature(success.ErrorSignature), Note: "A call worked",
+	writes, err := s.Checker.Succeeded(r.Context(), caller, success.ToolName, checker.Success{
+		ID: requestID(r, who, 0), Signature: v1alpha1.ErrorSignature(success.ErrorSignature), Note: "A call worked", By: who.Username,
 	})
+	if err != nil {
+		return answer{}, err
+	}
+	_, storeError, err := s.write(r.Context(), writes)
 	if err != nil {
 		return answer{}, err
 	}
@@ -49,7 +53,9 @@ func (s *Server) postSuccesses(r *http.Request, who Identity) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: health.Told(success.ToolName, rows, s.Clock.Now())}, nil
+	h := health.Told(success.ToolName, rows, s.Clock.Now())
+	h.StoreError = storeError
+	return answer{status: http.StatusOK, body: h}, nil
 }
 
 // postEvents records that a connection closed or opened again, or that a session ended.
@@ -69,18 +75,39 @@ func (s *Server) postEvents(r *http.Request, who Identity) (answer, error) {
 	if err := s.mayTell(r.Context(), who, caller, event.Type); err != nil {
 		return answer{}, err
 	}
+	var writes []checker.Write
 	if event.Type == rest.SessionEnded {
-		rows, err := s.Checker.EndSession(r.Context(), caller)
-		return answer{status: http.StatusOK, body: rest.EventResult{Rows: rows}}, err
+		writes, err = s.Checker.SessionEnded(r.Context(), caller)
+	} else {
+		writes, err = s.Checker.Connected(r.Context(), caller, checker.Connection{
+			ID: requestID(r, who, event.Type), Tools: event.ToolNames, Open: event.Type == rest.ConnectionReopened,
+			Note: text.Plain(redact.Text(event.Note), v1alpha1.MaxNoteLength), By: who.Username,
+		})
 	}
-	keys, err := s.Checker.Connect(r.Context(), caller, checker.Connection{
-		ID: requestID(r, who, 0), Tools: event.ToolNames, Open: event.Type == rest.ConnectionReopened,
-		Note: text.Plain(redact.Text(event.Note), v1alpha1.MaxNoteLength),
-	})
 	if errors.Is(err, checker.ErrNoSession) {
 		return answer{}, invalid("originatingSessionId", "%v", err)
 	}
-	return answer{status: http.StatusOK, body: rest.EventResult{Rows: len(keys)}}, err
+	if err != nil {
+		return answer{}, err
+	}
+	rows, storeError, err := s.write(r.Context(), writes)
+	return answer{status: http.StatusOK, body: rest.EventResult{Rows: rows, StoreError: storeError}}, err
+}
+
+// write does what a success or an event asks for, and returns how many rows that are, and why there are not more where the
+// others are refused for good. None of it is done later, when a later report may say something else.
+func (s *Server) write(ctx context.Context, writes []checker.Write) (rows int, storeError string, err error) {
+	for _, write := range writes {
+		switch err := s.Late.Now(ctx, write); {
+		case err == nil:
+			rows++
+		case isAway(err):
+			return rows, "", notWritten(err, "of %d rows %d are written", len(writes), rows)
+		default:
+			storeError = refused(ctx, err)
+		}
+	}
+	return rows, storeError, nil
 }
 
 // mayTell returns a problem unless a caller may tell of events, and of those of a user's session. A session that ends whoever's

@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/agrajag-dev/agrajag/internal/health"
 )
 
 const (
@@ -54,30 +56,68 @@ func NewLate(clock clock.WithTicker) *Late {
 // Do does a write now, or later. It returns "" if it is done, else what the caller is to be told. While the same waits
 // already, or the API server was away a moment ago, nothing is tried.
 func (l *Late) Do(ctx context.Context, key string, do func(context.Context) error) string {
-	if !l.waitsFor(key) {
-		_, err, _ := l.writing.Do(key, func() (any, error) {
-			// Not the caller's context: others wait for the same write, and who leaves takes no report back.
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeWithin)
-			defer cancel()
-			return nil, do(ctx)
-		})
+	if !l.waits(key) && l.mayTry() {
+		_, err, _ := l.writing.Do(key, func() (any, error) { return nil, l.try(ctx, do) })
 		if err == nil {
 			return ""
 		}
 		if !isAway(err) {
-			logf.FromContext(ctx).Error(logged(err), "Report not stored")
-			return "it cannot be stored: " + reason(err)
+			return refused(ctx, err)
 		}
 	}
 	return l.keep(key, do)
 }
 
-// waitsFor reports whether trying is of no use now.
-func (l *Late) waitsFor(key string) bool {
+// errAway says that a write was not tried, since the API server was away a moment ago.
+var errAway = errors.New("the API server was away a moment ago")
+
+// Now does a write now or not at all: what need not be true any more later. The caller is told to come again.
+func (l *Late) Now(ctx context.Context, do func(context.Context) error) error {
+	if !l.mayTry() {
+		return errAway
+	}
+	return l.try(ctx, do)
+}
+
+// waits reports whether a write is kept for later.
+func (l *Late) waits(key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, waits := l.waiting[key]
-	return waits || l.clock.Since(l.away) < lateEvery && !l.away.IsZero()
+	return waits
+}
+
+// mayTry reports whether a write is worth a try. While the API server is away one a second is, which finds out whether it is
+// back: each holds its request for as long as a write may take.
+func (l *Late) mayTry() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.away.IsZero() {
+		return true
+	}
+	if l.clock.Since(l.away) < lateEvery {
+		return false
+	}
+	l.away = l.clock.Now()
+	return true
+}
+
+// try does a write, and remembers whether the API server was there.
+func (l *Late) try(ctx context.Context, do func(context.Context) error) error {
+	// Not the caller's context: others wait for the same write, and who leaves takes no report back.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeWithin)
+	defer cancel()
+	err := do(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case health.IsUnstorable(err): // The API server was not asked.
+	case err != nil && isAway(err):
+		l.away = l.clock.Now()
+	default:
+		l.away = time.Time{}
+	}
+	return err
 }
 
 func (l *Late) keep(key string, do func(context.Context) error) string {
@@ -86,14 +126,10 @@ func (l *Late) keep(key string, do func(context.Context) error) string {
 	if _, waits := l.waiting[key]; waits {
 		return storedLater
 	}
-	now := l.clock.Now()
-	if l.away.IsZero() || now.Sub(l.away) >= lateEvery {
-		l.away = now
-	}
 	if len(l.waiting) >= maxLate {
 		return notStored
 	}
-	l.waiting[key] = lateWrite{do: do, since: now}
+	l.waiting[key] = lateWrite{do: do, since: l.clock.Now()}
 	return storedLater
 }
 
@@ -103,6 +139,9 @@ func isAway(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return true
 	}
+	if health.IsUnstorable(err) {
+		return false
+	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return true // No answer: the connection failed.
@@ -111,12 +150,17 @@ func isAway(err error) bool {
 		apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsConflict(err)
 }
 
-// reason tells an error of the API server without what it quotes.
-func reason(err error) string {
-	if r := apierrors.ReasonForError(err); r != "" {
-		return string(r)
+// refused says what the caller is told of a write that is refused for good, without what the API server quotes.
+func refused(ctx context.Context, err error) string {
+	if health.IsUnstorable(err) { // People are told by an Event.
+		return "it cannot be stored: " + err.Error()
 	}
-	return "see the manager's log"
+	logf.FromContext(ctx).Error(logged(err), "Not stored")
+	why := "see the manager's log"
+	if r := apierrors.ReasonForError(err); r != "" {
+		why = string(r)
+	}
+	return "it cannot be stored: " + why
 }
 
 // NeedLeaderElection says that every replica catches up on its own.
@@ -142,24 +186,15 @@ func (l *Late) catchUp(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		err := func() error {
-			ctx, cancel := context.WithTimeout(ctx, writeWithin)
-			defer cancel()
-			return write.do(ctx)
-		}()
-		l.mu.Lock()
-		switch {
-		case err == nil:
-			delete(l.waiting, key)
-			l.away = time.Time{}
-		case !isAway(err) || l.clock.Since(write.since) >= lateFor:
-			logf.FromContext(ctx).Error(logged(err), "Report not stored", "since", write.since)
-			delete(l.waiting, key)
-		default:
-			l.away = l.clock.Now()
-			l.mu.Unlock()
+		err := l.try(ctx, write.do)
+		if err != nil && isAway(err) && l.clock.Since(write.since) < lateFor {
 			return
 		}
+		if err != nil {
+			logf.FromContext(ctx).Error(logged(err), "Not stored", "since", write.since)
+		}
+		l.mu.Lock()
+		delete(l.waiting, key)
 		l.mu.Unlock()
 	}
 }

@@ -50,6 +50,15 @@ func asProblem(err error) *problemError {
 	}
 }
 
+// notWritten says that what a caller told is not written, or not all of it, and that telling it once more does no harm.
+func notWritten(err error, format string, args ...any) error {
+	why := "the API server does not take it in time"
+	if !isAway(err) {
+		why = "the API server refuses it (" + string(apierrors.ReasonForError(err)) + ")"
+	}
+	return problem(http.StatusServiceUnavailable, "unavailable", "%s: %s. Send the same again in a few seconds: nothing is done twice", fmt.Sprintf(format, args...), why)
+}
+
 // writeProblem answers with an error (RFC 9457).
 func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	p := asProblem(err)

@@ -121,8 +121,12 @@ func (s *Server) recheck(ctx context.Context, job *v1alpha1.DiagnosisJob, wait t
 		if result.Job, err = s.Checker.NameFor(ctx, job.Namespace, d.Key); err != nil {
 			return rest.Recheck{}, err
 		}
-		if uid, err = s.enqueue(ctx, job, result.Job); err != nil {
-			return rest.Recheck{}, err
+		err = s.Late.Now(ctx, func(ctx context.Context) (err error) {
+			uid, err = s.enqueue(ctx, job, result.Job)
+			return err
+		})
+		if err != nil {
+			return rest.Recheck{}, notWritten(err, "the tool is not looked at")
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)

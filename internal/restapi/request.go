@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,16 +49,21 @@ func readBody(r *http.Request) ([]byte, error) {
 }
 
 // checkQuery refuses parameters that an operation does not know, as decode does fields: who writes ?usr=alice would be
-// told of nobody's health.
-func checkQuery(r *http.Request, known []string) error {
-	for name := range r.URL.Query() {
-		if slices.Contains(known, name) {
-			continue
-		}
-		if len(known) == 0 {
+// told of nobody's health. So would be who sends what cannot be decoded, and who names two users of only one of them.
+func checkQuery(req *http.Request, r route) error {
+	query, err := url.ParseQuery(req.URL.RawQuery)
+	if err != nil {
+		return invalid("query", "it cannot be read: percent-encode what each value holds (; as %%3B, & as %%26, %% as %%25)")
+	}
+	for name, values := range query {
+		switch {
+		case !slices.Contains(r.query, name) && len(r.query) == 0:
 			return invalid("query", "there is no such parameter%s: all is said in the body", quoted(name))
+		case !slices.Contains(r.query, name):
+			return invalid("query", "there is no such parameter%s: use %s", quoted(name), strings.Join(r.query, ", "))
+		case len(values) > 1 && name != r.list:
+			return invalid(name, "is given %d times: give it once", len(values))
 		}
-		return invalid("query", "there is no such parameter%s: use %s", quoted(name), strings.Join(known, ", "))
 	}
 	return nil
 }
@@ -141,13 +147,14 @@ func (s *Server) mayReport(ctx context.Context, who Identity, project, user stri
 }
 
 // requestID returns what identifies a report: what the caller says, so that a repeated request counts once, else
-// something new.
-func requestID(r *http.Request, who Identity, part int) string {
+// something new. One key may stand for all that is told of a call, so what is told belongs to it: the operation, in which
+// project, and the part of what one request tells.
+func requestID(r *http.Request, who Identity, part any) string {
 	key := r.Header.Get("Idempotency-Key")
 	if key == "" || len(key) > maxID {
 		return string(uuid.NewUUID())
 	}
-	return tenancy.Hash12(fmt.Sprintf("%s\x00%s\x00%d", who.Username, key, part))
+	return tenancy.Hash12(fmt.Sprintf("%s\x00%s\x00%s\x00%s\x00%v", who.Username, r.Pattern, r.PathValue("project"), key, part))
 }
 
 // toolOf returns the tool that a request's path or query names.

@@ -25,7 +25,7 @@ const (
 	maxInFlight = 256
 	// maxPerCaller bounds those of one caller, so that nobody takes all places, as by waiting for rechecks.
 	maxPerCaller = maxInFlight / 4
-	// writeWithin bounds the writes behind one answer. What takes longer is written later.
+	// writeWithin bounds one write, and those behind one report. What takes longer is written later, or told not to be written.
 	writeWithin = time.Second
 )
 
@@ -52,20 +52,22 @@ type Server struct {
 type route struct {
 	method, path string
 	handle       func(*Server, *http.Request, Identity) (answer, error)
-	// query names the parameters that the query may have.
+	// query names the parameters that the query may have, once each but for list.
 	query []string
+	// list names the parameter of which there may be several; empty: there is none.
+	list string
 }
 
 var routes = []route{
-	{http.MethodPost, "/v1/projects/{project}/errors", (*Server).postErrors, nil},
-	{http.MethodPost, "/v1/projects/{project}/successes", (*Server).postSuccesses, nil},
-	{http.MethodPost, "/v1/projects/{project}/events", (*Server).postEvents, nil},
-	{http.MethodGet, "/v1/projects/{project}/tools", (*Server).getTools, []string{"user", "session", "tool"}},
-	{http.MethodGet, "/v1/projects/{project}/tools/{tool}/health", (*Server).getHealth, []string{"user", "session"}},
-	{http.MethodGet, "/v1/projects/{project}/health", (*Server).getHealth, []string{"tool", "user", "session"}},
-	{http.MethodPost, "/v1/projects/{project}/tools/{tool}/recheck", (*Server).postRecheck, []string{"scope", "user", "session", "wait"}},
-	{http.MethodPost, "/v1/projects/{project}/recheck", (*Server).postRecheck, []string{"tool", "scope", "user", "session", "wait"}},
-	{http.MethodPost, "/brain/{tenant}/tools/{tool}/recheck", (*Server).postRecheckOfTenant, []string{"scope", "scopeId", "user", "session", "wait"}},
+	{http.MethodPost, "/v1/projects/{project}/errors", (*Server).postErrors, nil, ""},
+	{http.MethodPost, "/v1/projects/{project}/successes", (*Server).postSuccesses, nil, ""},
+	{http.MethodPost, "/v1/projects/{project}/events", (*Server).postEvents, nil, ""},
+	{http.MethodGet, "/v1/projects/{project}/tools", (*Server).getTools, []string{"user", "session", "tool"}, "tool"},
+	{http.MethodGet, "/v1/projects/{project}/tools/{tool}/health", (*Server).getHealth, []string{"user", "session"}, ""},
+	{http.MethodGet, "/v1/projects/{project}/health", (*Server).getHealth, []string{"tool", "user", "session"}, ""},
+	{http.MethodPost, "/v1/projects/{project}/tools/{tool}/recheck", (*Server).postRecheck, []string{"scope", "user", "session", "wait"}, ""},
+	{http.MethodPost, "/v1/projects/{project}/recheck", (*Server).postRecheck, []string{"tool", "scope", "user", "session", "wait"}, ""},
+	{http.MethodPost, "/brain/{tenant}/tools/{tool}/recheck", (*Server).postRecheckOfTenant, []string{"scope", "scopeId", "user", "session", "wait"}, ""},
 }
 
 // answer is what a request is answered with, as JSON.
@@ -114,7 +116,7 @@ func (s *Server) operation(r route) http.Handler {
 		if req.Body != nil {
 			req.Body = http.MaxBytesReader(w, req.Body, maxBody)
 		}
-		err = checkQuery(req, r.query)
+		err = checkQuery(req, r)
 		var a answer
 		if err == nil {
 			a, err = r.handle(s, req, who)

@@ -196,6 +196,14 @@ func refusal(job *v1alpha1.DiagnosisJob, d checker.Decision) admission.Response 
 // seconds is a wait as a Status holds it.
 func seconds(d time.Duration) int32 { return int32(min(health.Seconds(d), math.MaxInt32)) }
 
+// storeError says why what follows from a decision has no place; empty: it has. The message says it, too.
+func storeError(d checker.Decision) string {
+	if !health.IsUnstorable(d.NotStored) {
+		return ""
+	}
+	return text.Plain(d.NotStored.Error(), 300)
+}
+
 // causes tells a decision to machines, one fact a cause.
 func causes(d checker.Decision) []metav1.StatusCause {
 	facts := []struct{ kind, value string }{
@@ -211,6 +219,7 @@ func causes(d checker.Decision) []metav1.StatusCause {
 		{"Job", d.Job},
 		{"UserActionHint", d.Hint},
 		{"RetryAfterSeconds", fmt.Sprint(seconds(d.RetryAfter))},
+		{"StoreError", storeError(d)},
 	}
 	out := make([]metav1.StatusCause, 0, len(facts))
 	for _, fact := range facts {

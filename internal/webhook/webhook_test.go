@@ -203,6 +203,20 @@ func TestTheAnswererCleansWhatItRepeats(t *testing.T) {
 	}
 }
 
+// A full namespace makes no reports into jobs: they are answered as others are, and told not to be stored.
+func TestAReportThatHasNoPlaceIsAnswered(t *testing.T) {
+	check, c := fakeChecker(nil)
+	check.Store = health.NewStore(health.StoreOptions{Client: c, Live: c, Clock: check.Clock, Recorder: events.NewFakeRecorder(100), MaxRows: 1})
+	answerer := &Answerer{Checker: check, Client: c, Decoder: admission.NewDecoder(testenv.Scheme())}
+	for i, stored := range []bool{true, false, false} {
+		raw := reportJSON(fmt.Sprintf(`"name":"mine","uid":"u%d"`, i), fmt.Sprintf(`"originatingUserId":"user-%d","error":{"httpStatus":403}`, i))
+		got := answerer.Handle(t.Context(), request(raw))
+		if got.Allowed || got.Result.Reason != ReasonClassified || strings.Contains(got.Result.Message, "Not stored: the namespace holds as many") == stored {
+			t.Errorf("report %d: %+v", i, got.Result)
+		}
+	}
+}
+
 func TestRefusal(t *testing.T) {
 	job := &v1alpha1.DiagnosisJob{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}
 	verdict := classify.Verdict{RuleID: "http-403", Signature: "http-403", Class: v1alpha1.UserPermission, Action: v1alpha1.HealthActionNone}
@@ -230,6 +244,15 @@ func TestRefusal(t *testing.T) {
 			cause("Outcome", "Coalesced", "Classification", "UNCLEAR", "RuleID", "http-403", "ErrorSignature", "http-403", "State", "OK", "Scope", "USER", "Action", "none", "DiagnosisPending", "true", "ToolKnown", "true", "Job", "diag-1", "RetryAfterSeconds", "90")},
 		{"a verdict in force", with(func(d *checker.Decision) { d.Outcome, d.Health.State = checker.AlreadyDiagnosed, v1alpha1.StateDown }), "ToolErrorClassified", 90,
 			cause("Outcome", "AlreadyDiagnosed", "Classification", "USER_PERMISSION", "RuleID", "http-403", "ErrorSignature", "http-403", "State", "DOWN", "Scope", "USER", "Action", "none", "DiagnosisPending", "false", "ToolKnown", "true", "UserActionHint", "what to do", "RetryAfterSeconds", "90")},
+		{"a verdict for which there is no place", with(func(d *checker.Decision) {
+			d.NotStored = fmt.Errorf("%w: 100 rows are the limit", health.ErrFull)
+		}), "ToolErrorClassified", 90,
+			cause("Outcome", "Classified", "Classification", "USER_PERMISSION", "RuleID", "http-403", "ErrorSignature", "http-403", "State", "OK", "Scope", "USER", "Action", "none", "DiagnosisPending", "false", "ToolKnown", "true", "UserActionHint", "what to do", "RetryAfterSeconds", "90",
+				"StoreError", "the namespace holds as many ToolHealth rows as it may: 100 rows are the limit")},
+		{"a message that a job did not take, of which nobody need know", with(func(d *checker.Decision) {
+			d.NotStored = errors.New("secret detail")
+		}), "ToolErrorClassified", 90,
+			cause("Outcome", "Classified", "Classification", "USER_PERMISSION", "RuleID", "http-403", "ErrorSignature", "http-403", "State", "OK", "Scope", "USER", "Action", "none", "DiagnosisPending", "false", "ToolKnown", "true", "UserActionHint", "what to do", "RetryAfterSeconds", "90")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			want := metav1.Status{Status: "Failure", Code: http.StatusUnprocessableEntity, Reason: tc.wantReason, Message: "what it is",
