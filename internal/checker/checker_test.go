@@ -230,7 +230,10 @@ func TestASignalThatMeetsAConflictIsDropped(t *testing.T) {
 	if err := w.client.Status().Update(t.Context(), newer); err != nil {
 		t.Fatal(err)
 	}
-	w.signal(t.Context(), Decision{Job: "diag-1"}, facts{now: t0, report: report(func(r *Report) { r.Error.Message = "news" }), jobs: []jobFact{{job: stale}}})
+	f := facts{now: t0, report: report(func(r *Report) { r.Error.Message = "news" }), jobs: []jobFact{{job: stale}}}
+	if err := w.signal(t.Context(), Decision{Job: "diag-1"}, f); err != nil {
+		t.Errorf("it is worth an error: %v", err)
+	}
 	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(newer), newer); err != nil {
 		t.Fatal(err)
 	}

@@ -184,7 +184,7 @@ func TestASuccessClears(t *testing.T) {
 func TestASuccessHidesEverybodysOutageAtOnce(t *testing.T) {
 	p := newWorld(t).project("")
 	token := p.runtime()
-	must(t, env.Bind(t.Context(), testenv.OperatorNamespace, "agrajag-reporter", testenv.AccountUser(p.name, "runtime")))
+	p.mayTellOfEverybody()
 	for i := range 5 { // Of which most are of one second.
 		tool := fmt.Sprint(p.name, "-", i)
 		v := p.report(token, rest.Report{ToolName: tool, Scope: "GLOBAL", Error: &rest.ToolError{ExceptionTypes: []string{"java.net.ConnectException"}}})

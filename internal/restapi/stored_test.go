@@ -16,7 +16,6 @@ import (
 	"github.com/agrajag-dev/agrajag/internal/checker"
 	"github.com/agrajag-dev/agrajag/internal/health"
 	"github.com/agrajag-dev/agrajag/internal/tenancy"
-	"github.com/agrajag-dev/agrajag/internal/testenv"
 )
 
 // Each session of a user has a row of its own, which no report of another one stands for.
@@ -85,7 +84,7 @@ func TestWhatOneWriteStandsFor(t *testing.T) {
 func TestWhatHasNoPlaceIsToldNotToBeStored(t *testing.T) {
 	p := newWorld(t).project("")
 	token := p.runtime()
-	must(t, env.Bind(t.Context(), testenv.OperatorNamespace, "agrajag-reporter", testenv.AccountUser(p.name, "runtime")))
+	p.mayTellOfEverybody()
 	p.server.Checker.Store = health.NewStore(health.StoreOptions{Client: p.server.Client, Live: p.server.Checker.Live,
 		Clock: p.server.Clock, Recorder: events.NewFakeRecorder(100), MaxUnknownToolRows: 2})
 	refused := func(tool string, edits ...func(*rest.Report)) rest.Report {
