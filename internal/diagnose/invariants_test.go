@@ -57,6 +57,7 @@ var invariants = []struct {
 	{"nobody else's row", nobodyElsesRow},
 	{"no verdict without evidence", noVerdictWithoutEvidence},
 	{"no DOWN lifted without evidence", noLiftWithoutEvidence},
+	{"no cooldown of an error that nobody met", noUnmetCooldown},
 	{"no wait above the cap or in the past", noWaitAboveTheCap},
 	{"no links or controls in text", noLinksOrControls},
 	{"bounded", isBounded},
@@ -220,6 +221,37 @@ func noLiftWithoutEvidence(f finished) string {
 	return ""
 }
 
+func noUnmetCooldown(f finished) string {
+	met := map[v1alpha1.ErrorSignature]bool{f.in.Signature: true}
+	for _, e := range f.out.Evidence {
+		met[e.Signature] = met[e.Signature] || e.Failed
+	}
+	for _, row := range f.in.Rows {
+		if row == nil {
+			continue
+		}
+		for _, e := range row.Status.History[:min(6, len(row.Status.History))] {
+			met[e.ErrorSignature] = true
+		}
+		for _, c := range row.Status.Cooldowns {
+			met[c.ErrorSignature] = met[c.ErrorSignature] || c.Until.After(now)
+		}
+	}
+	for _, a := range f.applied.Diagnosis.CooldownAdjustments {
+		if !met[a.ErrorSignature] {
+			return fmt.Sprintf("the verdict sets one for %s", a.ErrorSignature)
+		}
+	}
+	for _, row := range f.rows {
+		for _, c := range row.after.Cooldowns {
+			if coolsAnew(row, c.ErrorSignature) && !met[c.ErrorSignature] {
+				return fmt.Sprintf("%s has one for %s", row.key, c.ErrorSignature)
+			}
+		}
+	}
+	return ""
+}
+
 func noWaitAboveTheCap(f finished) string {
 	const limit = 24 * time.Hour
 	outside := func(at time.Time) bool { return !at.After(now) || at.Sub(now) > limit }
@@ -350,6 +382,12 @@ func TestEveryInvariantCanFail(t *testing.T) {
 		{"no verdict without evidence", "a class that nobody knows", verdict(func(d *v1alpha1.Diagnosis) { d.Classification = "HAUNTED" })},
 		{"no DOWN lifted without evidence", "a lifted row", row(func(w *written) { w.before.State, w.after.State = v1alpha1.StateDown, v1alpha1.StateOK })},
 		{"no DOWN lifted without evidence", "a softened row", row(func(w *written) { w.before.State, w.after.State = v1alpha1.StateDown, v1alpha1.StateDegraded })},
+		{"no cooldown of an error that nobody met", "in the verdict", verdict(func(d *v1alpha1.Diagnosis) {
+			d.CooldownAdjustments = []v1alpha1.CooldownAdjustment{{ErrorSignature: "http-401", Duration: "PT1H"}}
+		})},
+		{"no cooldown of an error that nobody met", "on a row", row(func(w *written) {
+			w.after.Cooldowns = append(w.after.Cooldowns, v1alpha1.Cooldown{ErrorSignature: "http-401", Hits: 1})
+		})},
 		{"no wait above the cap or in the past", "an estimate", verdict(func(d *v1alpha1.Diagnosis) { d.ExpectedRecoveryAt = timePtr(now.Add(25 * time.Hour)) })},
 		{"no wait above the cap or in the past", "a row's estimate", row(func(w *written) { w.after.ExpectedRecoveryAt = timePtr(now) })},
 		{"no wait above the cap or in the past", "a cooldown", row(func(w *written) { w.after.Cooldowns[0].Until = *timePtr(now.Add(25 * time.Hour)) })},

@@ -49,7 +49,9 @@ func (d dice) input() Input {
 
 func (d dice) evidence() (list []Evidence) {
 	for range d.IntN(4) {
-		list = append(list, pick(d, userFailed, userRefused, userWorked, systemFailed, systemRefused, systemWorked, systemReached))
+		e := pick(d, userFailed, userRefused, userWorked, systemFailed, systemRefused, systemWorked, systemReached)
+		e.Signature = pick[v1alpha1.ErrorSignature](d, "http-5xx", "timeout", "http-401", "http-403")
+		list = append(list, e)
 	}
 	return list
 }
