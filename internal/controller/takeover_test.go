@@ -93,8 +93,7 @@ func TestWhoLostAJobWritesNoRow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			job, asked, rows := reportOf("j", "", nil), 0, 0
-			var r *DiagnosisReconciler
-			r = reconciler(interceptor.Funcs{
+			r := reconciler(interceptor.Funcs{
 				SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
 					err := c.SubResource(sub).Update(ctx, o, opts...)
 					if claimed, ok := o.(*v1alpha1.DiagnosisJob); ok && claimed.Status.Holder == "me" {
