@@ -112,6 +112,8 @@ type scenario struct {
 	failures int
 	// want are the rows after all, as text (see world.rows).
 	want []string
+	// either are the rows of which one is there after all, where want is nil.
+	either []string
 	// wantClosed is what each job is closed as.
 	wantClosed []string
 	// freshRules has each process compile the rules anew, and only the calls for that disturbed.

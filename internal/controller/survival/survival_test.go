@@ -98,6 +98,7 @@ func scenarios() []scenario {
 		{name: "a model that changes its mind when it is asked anew", tool: outage, script: broken,
 			anew:       []scripted.Step{probes(llm.ToolProbeAsSystem), verdict(v1alpha1.Intermittent, v1alpha1.ScopeUser)},
 			jobs:       []v1alpha1.DiagnosisJobSpec{{Error: status(503), OriginatingUserID: "alice"}},
+			either:     []string{"PROJECT survival DOWN TECHNICALLY_BROKEN history 1", "USER alice DEGRADED INTERMITTENT history 1"},
 			wantClosed: []string{"DONE Diagnosed"}},
 		{name: "two reports of one error in other words", tool: outage, script: broken,
 			jobs:       []v1alpha1.DiagnosisJobSpec{{Error: inWords("first words")}, {Error: inWords("other words")}},
