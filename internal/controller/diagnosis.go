@@ -84,9 +84,8 @@ func (r *DiagnosisReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if end, over := isOver(job, d); over {
-		job.Status.ErrorSignature = d.Verdict.Signature
-		return ctrl.Result{}, closeJob(ctx, r.Client, r.Recorder, job, end, r.Clock.Now())
+	if over, err := r.endWithoutRun(ctx, job, d); over || err != nil {
+		return ctrl.Result{}, err
 	}
 	if left := dueIn(job, r.Clock.Now()); left > 0 {
 		return ctrl.Result{RequeueAfter: left}, nil
@@ -113,8 +112,8 @@ func (r *DiagnosisReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 	if isEnded(job) {
 		return ctrl.Result{}, nil
 	}
-	if end, over := isOver(job, d); over {
-		return ctrl.Result{}, closeJob(ctx, r.Client, r.Recorder, job, end, r.Clock.Now())
+	if over, err := r.endWithoutRun(ctx, job, d); over || err != nil {
+		return ctrl.Result{}, err
 	}
 	if left := dueIn(job, r.Clock.Now()); left > 0 {
 		return ctrl.Result{RequeueAfter: left}, nil // The cache did not know yet that the run had failed.
@@ -165,6 +164,9 @@ func (r *DiagnosisReconciler) run(ctx context.Context, job *v1alpha1.DiagnosisJo
 
 // conclude writes what follows from a run, or from a budget that was too small for one, and closes the job.
 func (r *DiagnosisReconciler) conclude(ctx context.Context, job *v1alpha1.DiagnosisJob, in diagnose.Input, out diagnose.Outcome) error {
+	if err := r.stillOurs(ctx, job); errors.Is(err, errTaken) {
+		return err
+	}
 	applied := diagnose.Decide(in, out, r.Clock.Now())
 	end := endingOf(in, out, applied)
 	job.Status.ErrorSignature = in.Signature // Where no budget allowed it to begin, nobody has noted it yet.
@@ -222,7 +224,7 @@ func (r *DiagnosisReconciler) finish(ctx context.Context, job *v1alpha1.Diagnosi
 		if readErr := r.Live.Get(ctx, client.ObjectKeyFromObject(job), latest); readErr != nil {
 			return readErr
 		}
-		if latest.UID != job.UID || latest.Status.Holder != job.Status.Holder || latest.Status.Attempts != job.Status.Attempts {
+		if isTaken(job, latest) {
 			return errTaken
 		}
 		job.ResourceVersion, job.Status.Signals = latest.ResourceVersion, latest.Status.Signals

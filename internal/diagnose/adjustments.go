@@ -8,6 +8,7 @@ import (
 
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/classify"
+	"github.com/agrajag-dev/agrajag/internal/health"
 )
 
 // holdAdjustments takes the cooldowns that may be applied, at most maxAdjustments. One for the user goes to the
@@ -48,6 +49,8 @@ func (v *verdict) adjustment(a v1alpha1.CooldownAdjustment) (adjusted adjustment
 		return adjusted, "without a duration of a second or more"
 	case a.UserID != "" && string(a.UserID) != v.in.user():
 		return adjusted, "of another user"
+	case !v.met(a.ErrorSignature):
+		return adjusted, "of an error that nobody met"
 	case a.UserID != "":
 		key, exists = v.in.row(narrower(v1alpha1.ScopeUser, v.in.widest()))
 	}
@@ -65,4 +68,16 @@ func (v *verdict) adjustment(a v1alpha1.CooldownAdjustment) (adjusted adjustment
 		a.Duration = fmt.Sprintf("PT%dS", int64(wait/time.Second))
 	}
 	return adjustment{CooldownAdjustment: a, key: key, wait: wait}, ""
+}
+
+// met reports whether an error may cool down at a verdict's word: it was reported, a probe failed with it, or the model was shown
+// that it cools down or that it was met before. Else a verdict could silence errors for all that nobody has, before they come.
+func (v *verdict) met(signature v1alpha1.ErrorSignature) bool {
+	if signature == v.in.Signature || slices.Contains(v.evidence.signatures, signature) {
+		return true
+	}
+	return slices.ContainsFunc(v.in.Rows, func(row *v1alpha1.ToolHealth) bool {
+		return row != nil && (slices.ContainsFunc(running(row, v.now), health.OfSignature(signature)) ||
+			slices.ContainsFunc(lately(row), func(e v1alpha1.HealthHistoryEntry) bool { return e.ErrorSignature == signature }))
+	})
 }

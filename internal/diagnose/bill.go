@@ -140,7 +140,7 @@ func (r *run) hold(ctx context.Context, least, most int64) (hold *budget.Hold, e
 }
 
 // pay charges a call. One that failed is charged what the endpoint says; if that says nothing, all that was held for it
-// where the endpoint may have worked for it, else nothing.
+// where the endpoint may have worked for it, else nothing: where it was not reached, or refused the request.
 func (r *run) pay(ctx context.Context, hold *budget.Hold, request llm.Request, answer llm.Response, err error) {
 	cost := billed(request, answer)
 	held := llm.Usage{Prompt: worstPrompt(request), Completion: int64(request.MaxTokens)}
@@ -160,13 +160,5 @@ func (r *run) pay(ctx context.Context, hold *budget.Hold, request llm.Request, a
 // mayHaveCost reports whether the endpoint worked for a call that failed.
 func mayHaveCost(err error) bool {
 	var failure *llm.Failure
-	if !errors.As(err, &failure) {
-		return false
-	}
-	switch failure.Kind {
-	case llm.TimedOut, llm.Empty, llm.CutOff, llm.ContentFiltered, llm.Unreadable:
-		return true
-	default:
-		return false
-	}
+	return errors.As(err, &failure) && failure.MayCost
 }

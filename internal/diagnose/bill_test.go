@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -291,6 +292,12 @@ func TestEachModelIsPaidForByItself(t *testing.T) {
 	worst := first - minTurnTokens + maxTurnTokens
 	verdict := says(v1alpha1.Unclear)
 	overloaded, cut := scripted.Step{Status: 503, Text: "busy"}, scripted.Step{Cut: true}
+	gateway, broken := scripted.Step{Status: 504}, scripted.Step{Serve: func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "5000")
+		_, _ = w.Write([]byte(`{"choices":[{"message":{"role":"assistant","content":"I have thought a lot `))
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}}
 	for _, tc := range []struct {
 		name            string
 		ceiling, budget int64
@@ -302,8 +309,12 @@ func TestEachModelIsPaidForByItself(t *testing.T) {
 		{"one that refuses costs nothing, and the next may be asked", 60_000, 100_000, []scripted.Step{overloaded, verdict}, 2, 1540, ""},
 		{"one that may have worked is charged beside the one that answers", 60_000, 100_000, []scripted.Step{cut, verdict}, 2, worst + 1540, ""},
 		{"all that may have worked are charged", 60_000, 100_000, []scripted.Step{cut, cut, cut}, 3, 3 * worst, "before it said anything"},
+		{"all that break off are charged", 60_000, 100_000, []scripted.Step{broken, broken, broken}, 3, 3 * worst, "unexpected EOF"},
+		{"all that a gateway gives up are charged", 60_000, 100_000, []scripted.Step{gateway, gateway, gateway}, 3, 3 * worst, "HTTP status 504"},
+		{"one that breaks off is charged beside one that refuses and one that answers", 60_000, 100_000, []scripted.Step{broken, overloaded, verdict}, 3, worst + 1540, ""},
 		{"the last alone, where the others refused", 60_000, 100_000, []scripted.Step{overloaded, overloaded, cut}, 3, worst, "busy"},
 		{"nothing more is asked than the ceiling lets", worst + first - 1, 100_000, []scripted.Step{cut, verdict}, 1, worst, "model m2 was not asked: the token ceiling"},
+		{"nor behind one that broke off", worst + first - 1, 100_000, []scripted.Step{broken, verdict}, 1, worst, "model m2 was not asked: the token ceiling"},
 		{"nor than the budget lets", 60_000, worst + first - 1, []scripted.Step{cut, verdict}, 1, worst, "model m2 was not asked: the daily budget"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

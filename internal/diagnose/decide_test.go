@@ -73,6 +73,17 @@ func withRow(scope v1alpha1.Scope, state v1alpha1.State, class v1alpha1.Classifi
 	}
 }
 
+// meeting adds errors that cool down for everybody already, so that a verdict may set cooldowns for them.
+func meeting(signatures ...v1alpha1.ErrorSignature) func(*Input) {
+	return func(in *Input) {
+		row := &v1alpha1.ToolHealth{Spec: v1alpha1.ToolHealthSpec{Scope: v1alpha1.ScopeGlobal}}
+		for _, signature := range signatures {
+			health.Cool(health.Trigger{Signature: signature, Class: v1alpha1.Intermittent, Wait: time.Minute})(&row.Status, now)
+		}
+		in.Rows = append(in.Rows, row)
+	}
+}
+
 // describeRows applies the changes, each to what is known of its row, and says in a line what each row then holds.
 func describeRows(t *testing.T, in Input, rows []RowChange) []string {
 	t.Helper()
@@ -399,7 +410,7 @@ func TestDecide(t *testing.T) {
 		},
 		{
 			name:  "adjustments are clamped, go to the row they may touch, and count before the default; the rest is dropped",
-			input: inputOf(),
+			input: inputOf(meeting("timeout", "http-403", "http-402", "http-500", "zero", "ninth")),
 			outcome: Outcome{Evidence: []Evidence{systemFailed}, Output: Output{Classification: v1alpha1.TechnicallyBroken, CooldownAdjustments: []v1alpha1.CooldownAdjustment{
 				{ErrorSignature: "http-5xx", Duration: "PT30M"},
 				{ErrorSignature: "timeout", Duration: "P300D"},
@@ -419,7 +430,7 @@ func TestDecide(t *testing.T) {
 		},
 		{
 			name:      "the placeholder for no user is no user",
-			input:     inputOf(func(in *Input) { in.Job.Spec.OriginatingUserID = tenancy.SystemUser }),
+			input:     inputOf(meeting("a"), func(in *Input) { in.Job.Spec.OriginatingUserID = tenancy.SystemUser }),
 			outcome:   Outcome{Output: Output{Classification: v1alpha1.UserPermission, CooldownAdjustments: []v1alpha1.CooldownAdjustment{{ErrorSignature: "a", UserID: "_system", Duration: "PT1H"}}}},
 			wantClass: v1alpha1.UserPermission, wantScope: v1alpha1.ScopeProject,
 			wantRows: []string{"PROJECT/essays: no state cool=http-5xx/24h0m0s"},
@@ -456,7 +467,7 @@ func TestTheVerdictShowsTheAdjustmentsThatAreApplied(t *testing.T) {
 		{ErrorSignature: "http-5xx", Duration: "PT30M"}, {ErrorSignature: "timeout", Duration: "PT24H"},
 		{ErrorSignature: "slow", Duration: "PT3600S"}, {ErrorSignature: "http-402", UserID: "alice", Duration: "PT1H"},
 	}
-	applied := Decide(inputOf(), Outcome{Output: Output{Classification: v1alpha1.Intermittent, CooldownAdjustments: given}}, now)
+	applied := Decide(inputOf(meeting("timeout", "slow", "http-402", "http-403")), Outcome{Output: Output{Classification: v1alpha1.Intermittent, CooldownAdjustments: given}}, now)
 	if diff := cmp.Diff(want, applied.Diagnosis.CooldownAdjustments); diff != "" {
 		t.Errorf("adjustments (-want +got):\n%s", diff)
 	}
@@ -490,7 +501,16 @@ func TestTextOfAModelIsTamed(t *testing.T) {
 		{"links with a scheme", "see https://evil.example/a?b=c, or HTTP:/x", "see [link removed] or [link removed]"},
 		{"links without a scheme", "go to www.evil.example or evil.example/login or evil.example:80/x", "go to [link removed] or [link removed] or [link removed]"},
 		{"a link hidden by characters that show nothing", "ht\u200btp\u2060s://evil.example", "[link removed]"},
-		{"mail and scripts", "mailto:a@b.c javascript:alert(1)", "[link removed] [link removed]"},
+		{"wide letters, slashes and dots", "see https:／／evil.example／x, ｈｔｔｐ：//evil, evil．example/x or evil․example/x", "see [link removed] [link removed] [link removed] or [link removed]"},
+		{"stops for dots", "see evil。example/x, evil｡example/x or 例子。中国/登录", "see [link removed] [link removed] or [link removed]"},
+		{"backslashes", "see https:\\evil.example or evil.example\\x", "see [link removed] or [link removed]"},
+		{"a scheme without slashes", "see http:evil.example or obsidian:open?vault=x", "see [link removed] or [link removed]"},
+		{"a name in Punycode", "see evil.xn--p1ai/x or evil.example./x", "see [link removed] or [link removed]"},
+		{"letters that are put together", "see ev\u0332il.co\u0301m/x", "see [link removed]"},
+		{"an address of IPv6", "see [::ffff:203.0.113.9]/x", "see [link removed]"},
+		{"mail, phones and scripts", "mailto:a@b.c javascript:alert(1) sms:+49123 tel:49123", "[link removed] [link removed] [link removed] [link removed]"},
+		{"what needs no link is as it was written", "10² … status:503 C:\\dir std::exception ３回", "10² … status:503 C:\\dir std::exception ３回"},
+		{"a time and the mark of a secret", "note: at 2026-05-23T14:00:00Z [redacted:1a2b3c]", "note: at 2026-05-23T14:00:00Z [redacted:1a2b3c]"},
 		{"secrets", "token ghp_abcdefghijklmnopqrstuvwxyz0123456789", "[redacted]"},
 		{"what only looks a little like a link stays", "as alice: HTTP 401, as system: works; http-5xx at 14:00, 1/2", "as alice: HTTP 401, as system: works; http-5xx at 14:00, 1/2"},
 		{"invalid UTF-8", "a\xffb", "ab"},

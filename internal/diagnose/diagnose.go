@@ -66,6 +66,8 @@ type Evidence struct {
 	Challenged bool
 	// Refused says of a failed probe that the tool refused who called: the credential, the right or the allowance.
 	Refused bool
+	// Signature is the kind of error that a failed probe met.
+	Signature v1alpha1.ErrorSignature
 }
 
 // Outcome is what a run found.

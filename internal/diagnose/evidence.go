@@ -19,6 +19,7 @@ type evidence struct {
 	userWorks, userFails, userRefused       bool // refused: the failure is about who called
 	systemWorks, systemFails, systemRefused bool
 	challenged                              bool
+	signatures                              []v1alpha1.ErrorSignature // of the probes that failed
 	// onlyReads says that no probe makes the call that agents make: its success proves the read side alone.
 	onlyReads bool
 }
@@ -29,6 +30,9 @@ func sumUp(in Input, list []Evidence) evidence {
 		refused := e.Failed && e.Refused
 		sum.failed, sum.broke = sum.failed || e.Failed, sum.broke || e.Failed && !e.Refused
 		sum.challenged = sum.challenged || e.Challenged
+		if e.Failed {
+			sum.signatures = append(sum.signatures, e.Signature)
+		}
 		if e.As == v1alpha1.ProbeAsUser {
 			sum.userWorks, sum.userFails = sum.userWorks || e.Success, sum.userFails || e.Failed
 			sum.userRefused = sum.userRefused || refused

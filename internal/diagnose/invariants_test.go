@@ -9,6 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/agrajag-dev/agrajag/api/v1alpha1"
 	"github.com/agrajag-dev/agrajag/internal/classify"
 	"github.com/agrajag-dev/agrajag/internal/health"
@@ -55,6 +57,7 @@ var invariants = []struct {
 	{"nobody else's row", nobodyElsesRow},
 	{"no verdict without evidence", noVerdictWithoutEvidence},
 	{"no DOWN lifted without evidence", noLiftWithoutEvidence},
+	{"no cooldown of an error that nobody met", noUnmetCooldown},
 	{"no wait above the cap or in the past", noWaitAboveTheCap},
 	{"no links or controls in text", noLinksOrControls},
 	{"bounded", isBounded},
@@ -218,6 +221,37 @@ func noLiftWithoutEvidence(f finished) string {
 	return ""
 }
 
+func noUnmetCooldown(f finished) string {
+	met := map[v1alpha1.ErrorSignature]bool{f.in.Signature: true}
+	for _, e := range f.out.Evidence {
+		met[e.Signature] = met[e.Signature] || e.Failed
+	}
+	for _, row := range f.in.Rows {
+		if row == nil {
+			continue
+		}
+		for _, e := range row.Status.History[:min(6, len(row.Status.History))] {
+			met[e.ErrorSignature] = true
+		}
+		for _, c := range row.Status.Cooldowns {
+			met[c.ErrorSignature] = met[c.ErrorSignature] || c.Until.After(now)
+		}
+	}
+	for _, a := range f.applied.Diagnosis.CooldownAdjustments {
+		if !met[a.ErrorSignature] {
+			return fmt.Sprintf("the verdict sets one for %s", a.ErrorSignature)
+		}
+	}
+	for _, row := range f.rows {
+		for _, c := range row.after.Cooldowns {
+			if coolsAnew(row, c.ErrorSignature) && !met[c.ErrorSignature] {
+				return fmt.Sprintf("%s has one for %s", row.key, c.ErrorSignature)
+			}
+		}
+	}
+	return ""
+}
+
 func noWaitAboveTheCap(f finished) string {
 	const limit = 24 * time.Hour
 	outside := func(at time.Time) bool { return !at.After(now) || at.Sub(now) > limit }
@@ -242,19 +276,34 @@ func noWaitAboveTheCap(f finished) string {
 	return ""
 }
 
-// aLink is what a chat, a terminal or a browser would make a link of.
-var aLink = regexp.MustCompile(`(?i)[a-z]:/|://|www\.|mailto:|javascript:|\]\(|[a-z0-9]\.[a-z]{2,}[/?]`)
+// aLink is what a chat, a terminal or a browser would make a link of, and aHost what a person could enter in one besides. Both
+// read what asBrowsers returns.
+var (
+	aLink = regexp.MustCompile(`(?i)[a-z]:/|[a-z]{2}:\\|://|www\.|\b(?:https?|mailto|javascript|sms|tel):[^\s]|\]\(|[a-z0-9]\.(?:[a-z]{2,}|xn--[a-z0-9-]+)[/\\?]`)
+	aHost = regexp.MustCompile(`(?i)[a-z0-9]\.[a-z]{2,}|[0-9]\.[0-9]|[a-z][/\\][a-z0-9]|[a-z]:[a-z0-9+]|::[0-9a-f]|\b0x[0-9a-f]{8}|\b[0-9]{8,}[/\\:]`)
+	// aSecret stands where one was.
+	aSecret = regexp.MustCompile(`\[redacted:[0-9a-f]{6}\]`)
+)
+
+// asBrowsers returns a text as browsers read a host's name in it: every form of a letter, a slash or a dot as the plain one.
+func asBrowsers(s string) string {
+	s = norm.NFKC.String(s)
+	return regexp.MustCompile(`([a-z0-9])。([a-z])`).ReplaceAllString(s, "$1.$2")
+}
 
 func noLinksOrControls(f finished) string {
 	texts := map[string]string{"note": f.applied.Diagnosis.HumanNote, "hint": f.applied.Diagnosis.UserActionHint}
 	for _, row := range f.rows {
 		if last := row.after.LastDiagnosis; last != nil && len(row.after.History) > 0 && last.Report == string(f.in.Job.UID) {
-			texts["the row's note"], texts["the row's hint"], texts["the row's history"] = last.Note, last.UserActionHint, row.after.History[0].Note
+			texts["row's note"], texts["row's hint"], texts["row's history"] = last.Note, last.UserActionHint, row.after.History[0].Note
 		}
 	}
 	for name, s := range texts {
-		if found := aLink.FindString(s); found != "" {
+		if found := aLink.FindString(asBrowsers(s)); found != "" {
 			return fmt.Sprintf("the %s has %q: %q", name, found, s)
+		}
+		if found := aHost.FindString(aSecret.ReplaceAllString(asBrowsers(s), "")); found != "" && strings.HasSuffix(name, "hint") {
+			return fmt.Sprintf("the %s names %q: %q", name, found, s)
 		}
 		if i := strings.IndexFunc(s, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }); i >= 0 || !utf8.ValidString(s) {
 			return fmt.Sprintf("the %s has what nobody sees: %q", name, s)
@@ -333,12 +382,23 @@ func TestEveryInvariantCanFail(t *testing.T) {
 		{"no verdict without evidence", "a class that nobody knows", verdict(func(d *v1alpha1.Diagnosis) { d.Classification = "HAUNTED" })},
 		{"no DOWN lifted without evidence", "a lifted row", row(func(w *written) { w.before.State, w.after.State = v1alpha1.StateDown, v1alpha1.StateOK })},
 		{"no DOWN lifted without evidence", "a softened row", row(func(w *written) { w.before.State, w.after.State = v1alpha1.StateDown, v1alpha1.StateDegraded })},
+		{"no cooldown of an error that nobody met", "in the verdict", verdict(func(d *v1alpha1.Diagnosis) {
+			d.CooldownAdjustments = []v1alpha1.CooldownAdjustment{{ErrorSignature: "http-401", Duration: "PT1H"}}
+		})},
+		{"no cooldown of an error that nobody met", "on a row", row(func(w *written) {
+			w.after.Cooldowns = append(w.after.Cooldowns, v1alpha1.Cooldown{ErrorSignature: "http-401", Hits: 1})
+		})},
 		{"no wait above the cap or in the past", "an estimate", verdict(func(d *v1alpha1.Diagnosis) { d.ExpectedRecoveryAt = timePtr(now.Add(25 * time.Hour)) })},
 		{"no wait above the cap or in the past", "a row's estimate", row(func(w *written) { w.after.ExpectedRecoveryAt = timePtr(now) })},
 		{"no wait above the cap or in the past", "a cooldown", row(func(w *written) { w.after.Cooldowns[0].Until = *timePtr(now.Add(25 * time.Hour)) })},
 		{"no links or controls in text", "a note", verdict(func(d *v1alpha1.Diagnosis) { d.HumanNote = "see https://evil.example" })},
 		{"no links or controls in text", "a hint", verdict(func(d *v1alpha1.Diagnosis) { d.UserActionHint = "a\u202eb" })},
 		{"no links or controls in text", "a row's note", row(func(w *written) { w.after.LastDiagnosis.Note = "evil.example/x" })},
+		{"no links or controls in text", "a note in wide letters", verdict(func(d *v1alpha1.Diagnosis) { d.HumanNote = "see https：／／evil.example" })},
+		{"no links or controls in text", "a name in Punycode", verdict(func(d *v1alpha1.Diagnosis) { d.HumanNote = "see evil.xn--p1ai/x" })},
+		{"no links or controls in text", "a hint with a stop", verdict(func(d *v1alpha1.Diagnosis) { d.UserActionHint = "go to evil。com" })},
+		{"no links or controls in text", "a hint with a path", verdict(func(d *v1alpha1.Diagnosis) { d.UserActionHint = "go to intranet/login" })},
+		{"no links or controls in text", "a hint with a port", verdict(func(d *v1alpha1.Diagnosis) { d.UserActionHint = "go to localhost:80" })},
 		{"bounded", "a note", verdict(func(d *v1alpha1.Diagnosis) { d.HumanNote = strings.Repeat("x", 501) })},
 		{"bounded", "turns", func(f *finished) { f.out.Usage.Turns = 6 }},
 		{"bounded", "probes", func(f *finished) { f.out.Evidence = make([]Evidence, 4) }},

@@ -44,7 +44,7 @@ When you know enough, call no tool and answer with exactly one JSON object in a 
   "userActionHint": "only for USER_SPECIFIC_TECHNICAL: what the user can do, in the user's language, at most 200 characters, no links; else null",
   "cooldownAdjustments": [{"errorSignature": "http-502", "userId": null or the originating user, "duration": "PT30M"}]
 }
-cooldownAdjustments may be left out.
+cooldownAdjustments may be left out. Only errors that you were shown may have one.
 
 Guidelines:
 - Prefer history over probing where the same signature appeared lately. Repeated INTERMITTENT within the last hour suggests a later expectedRecoveryAt.

@@ -98,7 +98,7 @@ func TestEveryChangeLeavesItsReason(t *testing.T) {
 			wantRows: []string{"USER/alice: no state cool=http-5xx/24h0m0s"}, reasons: []string{"USER_PERMISSION has no expectedRecoveryAt"},
 		},
 		{
-			name: "a reason is given once", input: inputOf(), evidence: []Evidence{systemFailed},
+			name: "a reason is given once", input: inputOf(meeting("a", "b")), evidence: []Evidence{systemFailed},
 			output: adjusting(v1alpha1.Intermittent, v1alpha1.CooldownAdjustment{ErrorSignature: "a", Duration: "P2D"}, v1alpha1.CooldownAdjustment{ErrorSignature: "b", Duration: "P3D"}),
 			want:   "INTERMITTENT PROJECT", wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=a/24h0m0s cool=b/24h0m0s cool=http-5xx/30s"},
 			reasons: []string{"cooldowns cut to the longest wait, 24h"},
@@ -137,7 +137,7 @@ func TestEveryChangeLeavesItsReason(t *testing.T) {
 			wantRows: []string{"PROJECT/essays: OK WORKING"}, reasons: []string{"cooldowns dropped: WORKING sets none"},
 		},
 		{
-			name: "one error may cool down for everybody and longer for the user", input: inputOf(), evidence: []Evidence{systemFailed},
+			name: "one error may cool down for everybody and longer for the user", input: inputOf(meeting("a")), evidence: []Evidence{systemFailed},
 			output: adjusting(v1alpha1.Intermittent, v1alpha1.CooldownAdjustment{ErrorSignature: "a", Duration: "PT1H"},
 				v1alpha1.CooldownAdjustment{ErrorSignature: "a", UserID: "alice", Duration: "PT2H"}), want: "INTERMITTENT PROJECT",
 			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=a/1h0m0s cool=http-5xx/30s", "USER/alice: no state cool=a/2h0m0s"},
@@ -330,7 +330,7 @@ func TestEveryChangeLeavesItsReason(t *testing.T) {
 			reasons:  []string{"expectedRecoveryAt cut to the longest wait, 24h"},
 		},
 		{
-			name: "waits above the operator's maximum", input: inputOf(waiting(90 * time.Minute)), evidence: []Evidence{systemFailed},
+			name: "waits above the operator's maximum", input: inputOf(waiting(90*time.Minute), meeting("timeout")), evidence: []Evidence{systemFailed},
 			output: Output{Classification: v1alpha1.TechnicallyBroken, ExpectedRecoveryAt: now.Add(2 * time.Hour),
 				CooldownAdjustments: []v1alpha1.CooldownAdjustment{{ErrorSignature: "timeout", Duration: "PT2H"}}}, want: "TECHNICALLY_BROKEN PROJECT",
 			wantRows: []string{"PROJECT/essays: DOWN TECHNICALLY_BROKEN recovery=1h30m0s cool=timeout/1h30m0s cool=http-5xx/1h30m0s"},
@@ -347,7 +347,7 @@ func TestEveryChangeLeavesItsReason(t *testing.T) {
 		},
 		// Cooldowns.
 		{
-			name: "cooldowns that may not be, each kind once", input: inputOf(), evidence: []Evidence{systemFailed},
+			name: "cooldowns that may not be, each kind once", input: inputOf(meeting("timeout", "e", "f")), evidence: []Evidence{systemFailed},
 			output: adjusting(v1alpha1.Intermittent,
 				v1alpha1.CooldownAdjustment{ErrorSignature: "timeout", Duration: "P300D"}, v1alpha1.CooldownAdjustment{ErrorSignature: "timeout", Duration: "PT1M"},
 				v1alpha1.CooldownAdjustment{ErrorSignature: "a", UserID: "bob", Duration: "PT1H"}, v1alpha1.CooldownAdjustment{ErrorSignature: "b", UserID: "carol", Duration: "PT1H"},
@@ -361,6 +361,38 @@ func TestEveryChangeLeavesItsReason(t *testing.T) {
 				"cooldowns dropped: set twice, of another user, without a duration of a second or more, without an error signature, all after the 8th"},
 		},
 		{
+			name: "a report alone silences no other error", input: inputOf(),
+			output: adjusting(v1alpha1.Intermittent, v1alpha1.CooldownAdjustment{ErrorSignature: "http-401", Duration: "P1D"}, v1alpha1.CooldownAdjustment{ErrorSignature: "http-5xx", Duration: "PT1H"}),
+			want:   "INTERMITTENT PROJECT", wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/1h0m0s"},
+			reasons: []string{"cooldowns dropped: of an error that nobody met"},
+		},
+		{
+			name: "nor does a challenge, or a probe that said nothing", input: inputOf(), evidence: []Evidence{systemReached, {As: v1alpha1.ProbeAsUser, Signature: "http-400"}},
+			output: adjusting(v1alpha1.Intermittent, v1alpha1.CooldownAdjustment{ErrorSignature: "http-401", Duration: "P1D"}, v1alpha1.CooldownAdjustment{ErrorSignature: "http-400", Duration: "P1D"}),
+			want:   "INTERMITTENT PROJECT", wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"},
+			reasons: []string{"cooldowns dropped: of an error that nobody met"},
+		},
+		{
+			name: "what a probe met may cool down", input: inputOf(), evidence: []Evidence{{As: v1alpha1.ProbeAsSystem, Failed: true, Signature: "timeout"}},
+			output: adjusting(v1alpha1.Intermittent, v1alpha1.CooldownAdjustment{ErrorSignature: "timeout", Duration: "PT1H"}), want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=timeout/1h0m0s cool=http-5xx/30s"},
+		},
+		{
+			name: "and what was met before", input: inputOf(remembering(degraded)),
+			output: adjusting(v1alpha1.Intermittent, v1alpha1.CooldownAdjustment{ErrorSignature: "timeout", Duration: "PT1H"}), want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=timeout/1h0m0s cool=http-5xx/30s"},
+		},
+		{
+			name: "unless the model was not shown it", input: inputOf(remembering(fine, fine, fine, fine, fine, fine, degraded)),
+			output: adjusting(v1alpha1.Intermittent, v1alpha1.CooldownAdjustment{ErrorSignature: "timeout", Duration: "PT1H"}), want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"}, reasons: []string{"cooldowns dropped: of an error that nobody met"},
+		},
+		{
+			name: "a cooldown that is over was long ago", input: inputOf(meeting("timeout"), func(in *Input) { in.Rows[0].Status.Cooldowns[0].Until = *timePtr(now) }),
+			output: adjusting(v1alpha1.Intermittent, v1alpha1.CooldownAdjustment{ErrorSignature: "timeout", Duration: "PT1H"}), want: "INTERMITTENT PROJECT",
+			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"}, reasons: []string{"cooldowns dropped: of an error that nobody met"},
+		},
+		{
 			name: "cooldowns of a verdict that was lowered rested on it", input: inputOf(),
 			output: adjusting(v1alpha1.TechnicallyBroken, v1alpha1.CooldownAdjustment{ErrorSignature: "http-5xx", Duration: "PT24H"}), want: "INTERMITTENT PROJECT",
 			wantRows: []string{"PROJECT/essays: DEGRADED INTERMITTENT recovery=2m0s cool=http-5xx/30s"},
@@ -372,12 +404,12 @@ func TestEveryChangeLeavesItsReason(t *testing.T) {
 			wantRows: []string{"PROJECT/essays: DEGRADED UNCLEAR recovery=15m0s"}, reasons: []string{"cooldowns dropped: UNCLEAR sets none"},
 		},
 		{
-			name: "the user's cooldown goes to the session where no more is allowed", input: inputOf(maxScope(v1alpha1.ScopeSession)), evidence: []Evidence{systemFailed},
+			name: "the user's cooldown goes to the session where no more is allowed", input: inputOf(meeting("a"), maxScope(v1alpha1.ScopeSession)), evidence: []Evidence{systemFailed},
 			output: adjusting(v1alpha1.Intermittent, v1alpha1.CooldownAdjustment{ErrorSignature: "a", UserID: "alice", Duration: "PT1H"}), want: "INTERMITTENT SESSION",
 			wantRows: []string{"SESSION/s1@2bd806c97f0e: DEGRADED INTERMITTENT recovery=2m0s cool=a/1h0m0s cool=http-5xx/30s"},
 		},
 		{
-			name: "and nowhere without a session", input: inputOf(maxScope(v1alpha1.ScopeSession), func(in *Input) { in.Job.Spec.OriginatingSessionID = "" }), evidence: []Evidence{systemFailed},
+			name: "and nowhere without a session", input: inputOf(meeting("a"), maxScope(v1alpha1.ScopeSession), func(in *Input) { in.Job.Spec.OriginatingSessionID = "" }), evidence: []Evidence{systemFailed},
 			output: adjusting(v1alpha1.Intermittent, v1alpha1.CooldownAdjustment{ErrorSignature: "a", UserID: "alice", Duration: "PT1H"}), want: "INTERMITTENT SESSION",
 			reasons: []string{"the report names nobody for the scope SESSION: nothing is written", "cooldowns dropped: without a row"},
 		},
@@ -475,6 +507,18 @@ func TestAHintNamesNoPlaceToGo(t *testing.T) {
 		{"an address of numbers", "Open 203.0.113.9 please", "Open [link removed] please"},
 		{"a mailbox", "Write to it@evil.example", "Write to it@[link removed]"},
 		{"a link of Markdown", "[renew](evil.example/x?t=1)", "[renew[link removed]"},
+		{"a stop for the dot", "Renew at evil。com now, or evil｡com", "Renew at [link removed] now, or [link removed]"},
+		{"a stop for the dot before a name in Chinese", "打开 evil。中国", "打开 [link removed]"},
+		{"stops of sentences", "请更新token。其他人可以使用。2分钟后再试。谢谢。GitHub：可以使用", "请更新token。其他人可以使用。2分钟后再试。谢谢。GitHub：可以使用"},
+		{"other dots", "Renew at evil．com, evil․com", "Renew at [link removed] [link removed]"},
+		{"a path", "Renew at intranet/login, intranet\\login", "Renew at [link removed] [link removed]"},
+		{"a port", "Renew at localhost:80 please", "Renew at [link removed] please"},
+		{"an address in hex", "Open 0x7f000001 or 0x7f000001/x", "Open [link removed] or [link removed]"},
+		{"an address in one number", "Open 3232235777/x", "Open [link removed]"},
+		{"an address of IPv6", "Open 2001:db8::1 or ::1", "Open [link removed] or [link removed]"},
+		{"any scheme", "Open sms:+49123 or obsidian:vault", "Open [link removed] or [link removed]"},
+		{"a host behind the mark of a secret", "Open [redacted:1a2b3c]evil", "Open [[link removed]"},
+		{"what is no place", "note: renew token and/or key [redacted:1a2b3c] by 14:00, 24/7, in 1/2 hour.", "note: renew token and/or key [redacted:1a2b3c] by 14:00, 24/7, in 1/2 hour."},
 		{"abbreviations", "e.g. in your account", "e.g. in your account"},
 		{"too many words", strings.Repeat("renew ", 100), strings.Repeat("renew ", 32) + "renew…"},
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +49,9 @@ func (d dice) input() Input {
 
 func (d dice) evidence() (list []Evidence) {
 	for range d.IntN(4) {
-		list = append(list, pick(d, userFailed, userRefused, userWorked, systemFailed, systemRefused, systemWorked, systemReached))
+		e := pick(d, userFailed, userRefused, userWorked, systemFailed, systemRefused, systemWorked, systemReached)
+		e.Signature = pick[v1alpha1.ErrorSignature](d, "http-5xx", "timeout", "http-401", "http-403")
+		list = append(list, e)
 	}
 	return list
 }
@@ -76,6 +79,27 @@ func TestRandomOutputsKeepTheInvariants(t *testing.T) {
 	t.Logf("1000 outputs, %d of them no verdict: %v", fallbacks, verdicts)
 	if fallbacks < 50 || fallbacks > 500 || len(verdicts) != 7 {
 		t.Errorf("the outputs are of too few kinds: %d fallbacks, %v", fallbacks, verdicts)
+	}
+}
+
+// TestRandomTextLeadsNowhere puts notes and hints together from what links are made of.
+func TestRandomTextLeadsNowhere(t *testing.T) {
+	pieces := []string{"evil", "com", "COM", "xn--p1ai", "https", "sms", "80", "7f", "0x7f000001", "3232235777", "127", "中国", "登录", "рф", "e\u0301", "files.read",
+		".", "。", "｡", "．", "․", "/", "／", "\\", "＼", ":", "：", "::", "//", "@", "?", "#", "-", "_", "+", "(", ")", "[", "]", "…", ",", " ", " ", "\u200b", "\x1b[1m", "[redacted:1a2b3c]", "and/or"}
+	in := inputOf(func(in *Input) { in.Job.Spec.ToolName = "files.read" })
+	own := regexp.MustCompile(`files\.read|and/or`)
+	for seed := range uint64(20_000) {
+		d, said := newDice(seed), ""
+		for range 1 + d.IntN(40) {
+			said += pick(d, pieces...)
+		}
+		note, hint := asBrowsers(tame(said, maxNote)), own.ReplaceAllString(aSecret.ReplaceAllString(asBrowsers(tameHint(said, in)), " "), " ")
+		if found := aLink.FindString(note + "\n" + hint); found != "" {
+			t.Fatalf("seed %d: %q leads to %q: note %q, hint %q", seed, said, found, note, hint)
+		}
+		if found := aHost.FindString(hint); found != "" {
+			t.Fatalf("seed %d: %q names %q in %q", seed, said, found, hint)
+		}
 	}
 }
 

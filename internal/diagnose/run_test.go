@@ -124,7 +124,7 @@ func TestAModelProbesAsBothInOneTurnAndDecides(t *testing.T) {
 			{As: v1alpha1.ProbeAsUser, Possible: true, StatusCode: ptr.To[int32](401), ErrorSignature: "http-401"},
 			{As: v1alpha1.ProbeAsSystem, Possible: true, Success: true, StatusCode: ptr.To[int32](200)},
 		},
-		Evidence: []Evidence{{As: v1alpha1.ProbeAsUser, Failed: true, Refused: true}, {As: v1alpha1.ProbeAsSystem, Success: true}},
+		Evidence: []Evidence{{As: v1alpha1.ProbeAsUser, Failed: true, Refused: true, Signature: "http-401"}, {As: v1alpha1.ProbeAsSystem, Success: true}},
 		Usage:    v1alpha1.Usage{Turns: 2, PromptTokens: 2700, CompletionTokens: 100},
 		Output:   Output{Classification: v1alpha1.UserSpecificTechnical, HumanNote: "so be it"},
 	}

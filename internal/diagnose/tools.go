@@ -172,10 +172,14 @@ func (r *run) probe(ctx context.Context, as v1alpha1.ProbeIdentity, arguments st
 		// Nor does one with what the model made up: it could be led to something that always fails, or that works while
 		// all else is down.
 		counts := !result.ByModel
-		r.out.Evidence = append(r.out.Evidence, Evidence{
+		e := Evidence{
 			As: as, Success: counts && finding.Success, Failed: counts && !finding.Success && !refused, Challenged: finding.AuthChallenge,
 			Refused: finding.Refused,
-		})
+		}
+		if e.Failed {
+			e.Signature = finding.ErrorSignature
+		}
+		r.out.Evidence = append(r.out.Evidence, e)
 	}
 	r.probed[key] = framed("probe as "+string(as), finding)
 	return r.probed[key]

@@ -81,6 +81,11 @@ type Failure struct {
 	Kind FailureKind
 	// Wait is how long the endpoint asks to be left alone; 0: it does not say.
 	Wait time.Duration
+	// MayCost says that the endpoint may have worked for the request before it failed, so that the provider may bill it: the
+	// request reached it, and no answer says that it was refused. Of several models' failures it says so if one does.
+	MayCost bool
+	// refused says that an answer came which refuses the request without work.
+	refused bool
 	// message says what happened, in one plain line of at most maxFailures bytes and without credentials.
 	message string
 }
@@ -90,7 +95,7 @@ func (f *Failure) Error() string { return f.message }
 
 // and returns the failure with more to say.
 func (f *Failure) and(more string) *Failure {
-	return &Failure{Kind: f.Kind, Wait: f.Wait, message: text.Plain(f.message+"; "+more, maxFailures)}
+	return &Failure{Kind: f.Kind, Wait: f.Wait, MayCost: f.MayCost, message: text.Plain(f.message+"; "+more, maxFailures)}
 }
 
 // maxFailures bounds the text of a Failure, in bytes: four models' errors.
@@ -101,6 +106,7 @@ const maxFailures = 1400
 func sum(models []string, failures []*Failure) *Failure {
 	chosen := failures[0]
 	var wait time.Duration
+	mayCost := false
 	parts := make([]string, 0, len(failures))
 	for i, f := range failures {
 		parts = append(parts, fmt.Sprintf("model %s: %s", text.Plain(models[i], maxModelName), f.message))
@@ -109,11 +115,12 @@ func sum(models []string, failures []*Failure) *Failure {
 		}
 	}
 	for _, f := range failures {
+		mayCost = mayCost || f.MayCost
 		if f.Kind == chosen.Kind && f.Wait > 0 {
 			wait = min(cmp.Or(wait, f.Wait), f.Wait)
 		}
 	}
-	return &Failure{Kind: chosen.Kind, Wait: wait, message: text.Plain(strings.Join(parts, "; "), maxFailures)}
+	return &Failure{Kind: chosen.Kind, Wait: wait, MayCost: mayCost, message: text.Plain(strings.Join(parts, "; "), maxFailures)}
 }
 
 // maxModelName bounds what an error quotes of a model's name, in bytes.

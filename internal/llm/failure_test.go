@@ -152,6 +152,7 @@ func endless(status int) http.HandlerFunc {
 func breakOff(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Length", "1000")
 	_, _ = w.Write([]byte(`{"choices":[`))
+	_ = http.NewResponseController(w).Flush()
 	panic(http.ErrAbortHandler)
 }
 

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 
 	openai "github.com/sashabaranov/go-openai"
 	"k8s.io/utils/clock"
@@ -101,9 +103,13 @@ func (o *openAI) try(ctx context.Context, model string, r Request) (response Res
 			return Response{}, false, err
 		}
 	}
-	response, err = o.ask(ctx, model, r)
+	var reached atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { reached.Store(true) }} // After TLS has agreed.
+	response, err = o.ask(httptrace.WithClientTrace(ctx, trace), model, r)
 	if err != nil {
-		err = o.failureOf(err)
+		failure := o.failureOf(err)
+		failure.MayCost = reached.Load() && !failure.refused
+		err = failure
 	}
 	done(response, err)
 	return response, true, err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -125,11 +126,36 @@ var kindsByPhrase = []struct {
 	{"content management policy", ContentFiltered}, // Azure behind proxies that drop its code
 }
 
+// statusOf returns the status of an error that came with an HTTP status: the one in its body, if that one says that all is well.
+func (p problem) statusOf(status int) int {
+	if status < http.StatusMultipleChoices && p.status != 0 {
+		return p.status
+	}
+	return status
+}
+
+// refuses reports whether an error says that nothing was done for the request. One that does not may come after the work: of a
+// gateway that lost its upstream or waited no longer for it, or of a server that failed at it.
+func refuses(status int, kind FailureKind) bool {
+	switch kind {
+	case ContentFiltered: // The filter has read the prompt, or the answer.
+		return false
+	case Overloaded, Unknown:
+		return slices.Contains(refusals, status)
+	default:
+		return true
+	}
+}
+
+// refusals are the statuses of a server that is busy or did not get the whole request, and of Cloudflare where it could not
+// connect to the server behind it: 521 to 523, 525 and 526, as it documents them. Anthropic is overloaded with 529.
+var refusals = []int{
+	http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusServiceUnavailable,
+	521, 522, 523, 525, 526, 529,
+}
+
 // kindOf says what kind of failure a status and an error body are.
 func kindOf(status int, p problem) FailureKind {
-	if status < http.StatusMultipleChoices && p.status != 0 {
-		status = p.status
-	}
 	if status == http.StatusRequestEntityTooLarge { // Groq sends it with the code of a rate limit, but no wait helps.
 		return TooLong
 	}

@@ -47,7 +47,9 @@ func (w *wire) Do(r *http.Request) (*http.Response, error) {
 	case len(body) > maxAnswer:
 		return nil, w.failure(Unreadable, fmt.Sprintf("the answer is longer than %d bytes", maxAnswer))
 	case bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")):
-		return nil, w.failure(Misdirected, "the answer is a web page, so the endpoint is none of an OpenAI-compatible API: "+string(body))
+		f := w.failure(Misdirected, "the answer is a web page, so the endpoint is none of an OpenAI-compatible API: "+string(body))
+		f.refused = true // No model is there.
+		return nil, f
 	}
 	if p := readProblem(body); p.api && !bytes.Contains(body, []byte(`"choices"`)) { // A proxy's error with status 200.
 		return nil, w.refused(response, body)
@@ -63,12 +65,14 @@ func (w *wire) failure(kind FailureKind, message string) *Failure {
 // refused says what an error of the endpoint is.
 func (w *wire) refused(response *http.Response, body []byte) *Failure {
 	p := readProblem(body)
-	kind := kindOf(response.StatusCode, p)
+	status := p.statusOf(response.StatusCode)
+	kind := kindOf(status, p)
 	message := p.message
 	if to := response.Header.Get("Location"); response.StatusCode/100 == 3 {
 		message = "it leads to " + to + ", and redirects are not followed"
 	}
 	f := w.failure(kind, strings.TrimSuffix(fmt.Sprintf("HTTP status %d: %s", response.StatusCode, message), ": "))
+	f.refused = refuses(status, kind)
 	if kind == RateLimited || kind == Overloaded {
 		f.Wait = statedWait(response.Header, body, w.clock.Now())
 	}

@@ -106,10 +106,14 @@ type scenario struct {
 	jobs []v1alpha1.DiagnosisJobSpec
 	// script are the model's answers, by turn of a conversation.
 	script []scripted.Step
+	// anew, if not nil, are its answers in a conversation that is begun anew: it changes its mind.
+	anew []scripted.Step
 	// failures is how many of the model's first answers are 503.
 	failures int
 	// want are the rows after all, as text (see world.rows).
 	want []string
+	// either are the rows of which one is there after all, where want is nil.
+	either []string
 	// wantClosed is what each job is closed as.
 	wantClosed []string
 	// freshRules has each process compile the rules anew, and only the calls for that disturbed.
@@ -138,6 +142,7 @@ type world struct {
 	api        *sampletools.HTTPAPI
 	errors     []error // that reconcilers returned
 	disturbed  int     // calls
+	overtaken  bool    // another manager ran the job while this one wrote its row
 	before     int64   // what was spent already
 	money      accounts
 	stop       []func()
@@ -159,12 +164,19 @@ func newWorld(t *testing.T, s scenario, d disturb) (*world, error) {
 	}
 	w.api = sampletools.NewHTTPAPI(token)
 	s.tool(w.api)
-	var asked atomic.Int32
+	var asked, begun atomic.Int32
 	w.model = scripted.NewFunc(func(r scripted.Request) scripted.Step {
 		if int(asked.Add(1)) <= s.failures {
 			return scripted.Step{Status: http.StatusServiceUnavailable, Text: "overloaded"}
 		}
-		step := s.script[min(r.Turn(), len(s.script)-1)]
+		script := s.script
+		if r.Turn() == 0 {
+			begun.Add(1)
+		}
+		if s.anew != nil && begun.Load() > 1 {
+			script = s.anew
+		}
+		step := script[min(r.Turn(), len(script)-1)]
 		w.asked(step.Usage)
 		return step
 	})

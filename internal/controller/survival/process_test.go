@@ -189,6 +189,8 @@ func (p *process) outside(v verb, what string, object client.Object, do func(n i
 	case conflict:
 		w.interfere(object)
 	case supplanted:
+		_, writesRow := object.(*v1alpha1.ToolHealth)
+		w.overtaken = w.overtaken || writesRow
 		rest := w.disturb
 		w.disturb = nil
 		w.run(w.start())

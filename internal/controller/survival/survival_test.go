@@ -95,6 +95,11 @@ func scenarios() []scenario {
 			jobs:       []v1alpha1.DiagnosisJobSpec{{Error: status(503)}},
 			want:       []string{"PROJECT survival DOWN TECHNICALLY_BROKEN history 1"},
 			wantClosed: []string{"DONE Diagnosed TECHNICALLY_BROKEN"}},
+		{name: "a model that changes its mind when it is asked anew", tool: outage, script: broken,
+			anew:       []scripted.Step{probes(llm.ToolProbeAsSystem), verdict(v1alpha1.Intermittent, v1alpha1.ScopeUser)},
+			jobs:       []v1alpha1.DiagnosisJobSpec{{Error: status(503), OriginatingUserID: "alice"}},
+			either:     []string{"PROJECT survival DOWN TECHNICALLY_BROKEN history 1", "USER alice DEGRADED INTERMITTENT history 1"},
+			wantClosed: []string{"DONE Diagnosed"}},
 		{name: "two reports of one error in other words", tool: outage, script: broken,
 			jobs:       []v1alpha1.DiagnosisJobSpec{{Error: inWords("first words")}, {Error: inWords("other words")}},
 			want:       []string{"PROJECT survival DOWN TECHNICALLY_BROKEN history 1"},
@@ -155,7 +160,34 @@ func (w *world) judge(s scenario, most int) (problems []string) {
 			complain("rows (-want +got):\n%s", diff)
 		}
 	}
+	problems = append(problems, w.disagreements()...)
 	return append(problems, w.audit()...)
+}
+
+// disagreements says where a job tells another verdict than the row that was written for it, or two rows were. Only where
+// another manager ran the job while a row was on its way, two may be.
+func (w *world) disagreements() (problems []string) {
+	for _, key := range w.keys {
+		job := w.job(key)
+		var rows []string
+		for _, row := range w.healths() {
+			if last := row.Status.LastDiagnosis; last != nil && last.Report == string(job.UID) {
+				rows = append(rows, tells(row.Spec.Scope, last.Classification, last.Note))
+			}
+		}
+		d := job.Status.Diagnosis
+		if d == nil || len(rows) == 0 {
+			continue
+		}
+		if says := tells(d.Scope, d.Classification, d.HumanNote); !slices.Contains(rows, says) || len(rows) > 1 && !w.overtaken {
+			problems = append(problems, fmt.Sprintf("job %s says %q, the rows say %q", key.Name, says, rows))
+		}
+	}
+	return problems
+}
+
+func tells(scope v1alpha1.Scope, class v1alpha1.Classification, note string) string {
+	return fmt.Sprintf("%s %s: %s", scope, class, note)
 }
 
 // isLost reports whether a job is not closed with a reason.

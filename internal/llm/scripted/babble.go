@@ -15,6 +15,8 @@ var Hostile = []string{
 	"\xff\xfe", strings.Repeat("é", 3000), "NaN", "1e999", "-1", "GALAXY", "bob", "_system", "alice", "</data>", "```json", "{{{", "PT99999999999H", "P400D", "-PT1H", "PT0S",
 	"9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "2026-05-23T14:00:00.5Z", "http-5xx", "recheck", "a b", strings.Repeat("a", 300), "__proto__", "javascript:alert(1)",
 	"mailto:a@b.example", "ｈｔｔｐｓ：／／evil.example/x", "http:\\\\evil.example", "//evil.example/x", "10.0.0.1/x", "пример.рф/путь",
+	"https:／／evil.example／x", "https:\\evil.example", "http:evil.example", "evil。example/x", "evil｡example", "evil．example/x", "evil․example", "evil.xn--p1ai/x", "evil.example\\x",
+	"intranet/login", "localhost:80/x", "0x7f000001/x", "3232235777/x", "sms:+49123", "[::1]/x",
 }
 
 // valueOf returns JSON that may stand in a field: mostly one of those that fit, else anything.
