@@ -343,8 +343,8 @@ func TestSignaturesOfWaitingJobsAreRemembered(t *testing.T) {
 // for the jobs that wait.
 func TestTheToolsEndpointSaysWhoseHostFailed(t *testing.T) {
 	rules := set("shop", "hosts", "own-host", "other-host")
-	rules.Spec.Patterns[0].Match.Host, rules.Spec.Patterns[0].Signature, rules.Spec.Patterns[0].Before = v1alpha1.HostEndpoint, "own-host", "http-429"
-	rules.Spec.Patterns[1].Match.Host, rules.Spec.Patterns[1].Signature, rules.Spec.Patterns[1].Before = v1alpha1.HostForeign, "other-host", "http-429"
+	rules.Spec.Patterns[0].Match.Host, rules.Spec.Patterns[0].Signature, rules.Spec.Patterns[0].Before = v1alpha1.HostEndpoint, "own-host", "answer-in-prose"
+	rules.Spec.Patterns[1].Match.Host, rules.Spec.Patterns[1].Signature, rules.Spec.Patterns[1].Before = v1alpha1.HostForeign, "other-host", "answer-in-prose"
 	for i := range rules.Spec.Patterns {
 		rules.Spec.Patterns[i].Classification, rules.Spec.Patterns[i].Match.HTTPStatus = v1alpha1.Unclear, nil
 	}
