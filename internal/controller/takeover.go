@@ -21,6 +21,14 @@ func (r *DiagnosisReconciler) endWithoutRun(ctx context.Context, job *v1alpha1.D
 			return false, err
 		}
 		if found != nil {
+			latest := &v1alpha1.DiagnosisJob{} // The cache may not know yet that the job was closed with it.
+			if err := r.Live.Get(ctx, client.ObjectKeyFromObject(job), latest); err != nil {
+				return true, client.IgnoreNotFound(err)
+			}
+			if isEnded(latest) {
+				return true, nil
+			}
+			*job = *latest
 			job.Status.Diagnosis, job.Status.Holder = found, r.Holder // Should the one that ran it live after all, it is not its job any more.
 			return true, r.finish(ctx, job, ending{reason: v1alpha1.CloseDone, why: v1alpha1.ReasonDiagnosed, message: foundBefore(*found)})
 		}

@@ -68,6 +68,30 @@ func TestAVerdictThatWasWrittenIsNotPaidForAgain(t *testing.T) {
 	}
 }
 
+// A cache that is late shows a job that has been closed as one that runs, with its verdict in the row: nothing is lost then.
+func TestAJobThatIsClosedIsNotClosedAgain(t *testing.T) {
+	closed, asked, writes := reportOf("j", "alice", running(1)), 0, 0
+	late := closed.DeepCopy()
+	closed.Status.Phase = v1alpha1.PhaseClosed
+	r := reconciler(interceptor.Funcs{
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+			writes++
+			return c.SubResource(sub).Update(ctx, o, opts...)
+		}}, &asked, closed, rowOf(v1alpha1.ScopeUser, "alice", "j"))
+	r.Client = interceptor.NewClient(r.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if job, ok := o.(*v1alpha1.DiagnosisJob); ok {
+				late.DeepCopyInto(job)
+				return nil
+			}
+			return c.Get(ctx, key, o, opts...)
+		}})
+	_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(closed)})
+	if err != nil || asked != 0 || writes != 0 {
+		t.Errorf("%v; %d runs, %d writes", err, asked, writes)
+	}
+}
+
 // Whether there is a verdict has to be known before another run is paid for.
 func TestNoSecondRunWhileItsRowCannotBeRead(t *testing.T) {
 	job, asked := reportOf("j", "alice", running(1)), 0
